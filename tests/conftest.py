@@ -1,0 +1,22 @@
+"""What each Python collects. Python 3.6 runs every test but those of the host half."""
+
+import os
+import sys
+from typing import List
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+# Tests that need torch, onnx or a Python newer than 3.6. tests/test_repository.py holds this list
+# against what each file imports, so a device test cannot end up here by mistake.
+HOST_ONLY = ["nn", "export", "test_repository.py", "test_readme.py"]
+
+collect_ignore = []  # type: List[str]
+if sys.version_info < (3, 10):
+    collect_ignore = [os.path.join(HERE, name) for name in HOST_ONLY]
+
+
+def pytest_report_header(config):
+    """Say what is left out, so that a short run cannot pass for a whole one."""
+    if collect_ignore:
+        return "host-only, not collected on this Python: " + ", ".join(HOST_ONLY)
+    return "all tests are collected"
