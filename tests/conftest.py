@@ -2,7 +2,6 @@
 
 import os
 import sys
-from typing import List
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -10,7 +9,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # against what each file imports, so a device test cannot end up here by mistake.
 HOST_ONLY = ["nn", "export", "test_repository.py", "test_readme.py"]
 
-collect_ignore = []  # type: List[str]
+collect_ignore = []
 if sys.version_info < (3, 10):
     collect_ignore = [os.path.join(HERE, name) for name in HOST_ONLY]
 

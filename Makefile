@@ -1,0 +1,64 @@
+# What a person types in this repository. `make help` lists it.
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help demo test test-slow test-all lint clean host-env
+
+PROMPT ?= It is a truth universally acknowledged, that
+# PYTHON, PYTHON36 and TORCH_INDEX go to requirements/ensure.sh, which makes the environments.
+export PROMPT PYTHON PYTHON36 TORCH_INDEX
+# Neither tests nor the demo download anything.
+export HF_HUB_OFFLINE := 1
+
+RECIPE := export/nano-austen.toml
+BUNDLE := bundles/nano-austen
+EXPORTED_FROM := $(RECIPE) $(wildcard export/models/nano-austen/*) edgeformer/bundle.py \
+    $(wildcard edgeformer/nn/*.py edgeformer/export/*.py)
+
+host_pytest := .venv/bin/python -m pytest -q
+py36_pytest := .venv36/bin/python -m pytest -q
+# ensure.sh ends with 75 where there is no Python 3.6. It has said so, loudly; the recipe stops.
+ensure_py36 := requirements/ensure.sh py36 || { rc=$$?; [ $$rc = 75 ] && exit 0; exit $$rc; }
+# pytest ends with 5 where no test is selected.
+or_no_slow_test := || { rc=$$?; [ $$rc = 5 ] || exit $$rc; }
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*  ## /  make \1\t/p' Makefile | expand -t 18
+
+demo: $(BUNDLE)/manifest.json  ## export the shipped model, then stream text from it (PROMPT="...")
+	@echo '==> python -m edgeformer generate $(BUNDLE) "$$PROMPT"' >&2
+	@.venv/bin/python -m edgeformer generate $(BUNDLE) "$$PROMPT"
+
+$(BUNDLE)/manifest.json: $(EXPORTED_FROM) | host-env
+	@echo '==> python -m edgeformer.export $(RECIPE) -o $(BUNDLE)' >&2
+	@.venv/bin/python -m edgeformer.export $(RECIPE) -o $(BUNDLE) --force
+
+host-env:
+	@requirements/ensure.sh host
+
+test: host-env  ## run the tests here, then those of the device half on Python 3.6
+	@echo '==> tests, .venv' >&2
+	@$(host_pytest) -m "not slow"
+	@$(ensure_py36); \
+	echo '==> tests of the device half, Python 3.6, .venv36' >&2; \
+	$(py36_pytest) -m "not slow"
+
+test-slow: host-env  ## run the tests that `make test` leaves out
+	@echo '==> slow tests, .venv' >&2
+	@$(host_pytest) -m slow $(or_no_slow_test)
+	@$(ensure_py36); \
+	echo '==> slow tests of the device half, Python 3.6, .venv36' >&2; \
+	$(py36_pytest) -m slow $(or_no_slow_test)
+
+test-all: test test-slow  ## run every test
+
+lint: host-env  ## check style, and that the device half is Python 3.6
+	@echo '==> ruff check, ruff format --check' >&2
+	@.venv/bin/python -m ruff check .
+	@.venv/bin/python -m ruff format --check .
+	@echo '==> Python 3.6 grammar of the device half' >&2
+	@.venv/bin/python -m tests.py36_grammar
+	@$(ensure_py36); .venv36/bin/python -m tests.py36_grammar
+
+clean:  ## remove what the targets made; the environments stay (rm -rf .venv .venv36)
+	rm -rf $(BUNDLE) build dist .pytest_cache .ruff_cache
+	find . -name .venv\* -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
