@@ -1,0 +1,1 @@
+"""Host half: the model definition, presets, checkpoints and training. Needs torch."""

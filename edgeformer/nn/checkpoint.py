@@ -1,0 +1,90 @@
+"""Our own checkpoint folder: config.json, model.safetensors and, with text, tokenizer.json."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+
+from edgeformer.errors import EdgeformerError
+from edgeformer.nn.config import ModelConfig
+from edgeformer.nn.decoder import Decoder
+
+CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE = "config.json", "model.safetensors", "tokenizer.json"
+
+
+def save_checkpoint(
+    folder: Path | str,
+    decoder: Decoder,
+    tokenizer_json: str | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> None:
+    """Write the folder; each file appears whole or not at all. `dtype` is that of the weights."""
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    weights = {k: v.detach().to("cpu", dtype).contiguous() for k, v in decoder.state_dict().items()}
+    staged = folder / (WEIGHTS_FILE + ".partial")
+    save_file(weights, staged)
+    staged.replace(folder / WEIGHTS_FILE)
+    _write(folder / CONFIG_FILE, json.dumps(decoder.config.to_json(), indent=1) + "\n")
+    if tokenizer_json is not None:
+        _write(folder / TOKENIZER_FILE, tokenizer_json)
+
+
+def load_config(folder: Path | str) -> ModelConfig:
+    """Read config.json of a checkpoint folder."""
+    path = Path(folder) / CONFIG_FILE
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError) as error:
+        raise EdgeformerError(
+            f"cannot read `{path}`: {error}; give a checkpoint folder with {CONFIG_FILE} "
+            f"and {WEIGHTS_FILE}"
+        ) from error
+    return ModelConfig.from_json(values)
+
+
+def load_checkpoint(folder: Path | str) -> Decoder:
+    """A decoder in float32 and evaluation mode; every tensor must fit and be finite."""
+    config = load_config(folder)
+    with torch.device("meta"):
+        shapes = {k: tuple(v.shape) for k, v in Decoder(config).state_dict().items()}
+    path = Path(folder) / WEIGHTS_FILE
+    try:
+        with safe_open(path, framework="pt") as file:
+            found = {k: tuple(file.get_slice(k).get_shape()) for k in file.keys()}  # noqa: SIM118
+            _compare(path, shapes, found)
+            decoder = Decoder(config)
+            state = decoder.state_dict()
+            for name in shapes:
+                tensor = file.get_tensor(name).float()
+                if not torch.isfinite(tensor).all():
+                    raise EdgeformerError(f"`{path}`: tensor {name} holds NaN or infinity")
+                state[name].copy_(tensor)
+    except (OSError, SafetensorError) as error:
+        raise EdgeformerError(f"cannot read `{path}`: {error}") from error
+    return decoder.eval()
+
+
+def _compare(path: Path, wanted: dict[str, tuple], found: dict[str, tuple]) -> None:
+    missing, extra = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
+    if missing or extra:
+        raise EdgeformerError(
+            f"`{path}` does not fit {CONFIG_FILE}: it lacks {len(missing)} tensors "
+            f"({', '.join(missing[:3]) or 'none'}) and has {len(extra)} that no layer uses "
+            f"({', '.join(extra[:3]) or 'none'})"
+        )
+    for name, shape in wanted.items():
+        if found[name] != shape:
+            raise EdgeformerError(
+                f"`{path}`: tensor {name} has shape {found[name]}, {CONFIG_FILE} wants {shape}"
+            )
+
+
+def _write(path: Path, text: str) -> None:
+    staged = path.with_name(path.name + ".partial")
+    staged.write_text(text, encoding="utf-8")
+    staged.replace(path)

@@ -1,0 +1,178 @@
+"""The model: token ids in, logits out, without a cache.
+
+This path trains, and it is the reference that every cached graph is compared with. The cached
+step (`step.py`) runs the same modules and replaces only how attention finds its keys.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from edgeformer.nn.config import ModelConfig
+from edgeformer.nn.layers import Block, Norm, Rotary
+from edgeformer.nn.rope import rope_tables
+
+
+class Decoder(nn.Module):
+    """A decoder-only transformer over one `ModelConfig`; weights start random (GPT-2's scheme)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        c = self.config = config
+        self.embedding = nn.Embedding(c.vocab_size, c.d_model)
+        if c.position == "learned":
+            self.position_embedding = nn.Embedding(c.max_positions + c.position_offset, c.d_model)
+        if c.embedding_norm:
+            self.embedding_norm = Norm(c, c.d_model)
+        self.blocks = nn.ModuleList(Block(c, i) for i in range(c.n_layers))
+        if c.final_norm:
+            self.final_norm = Norm(c, c.d_model)
+        if not c.tie_embeddings:
+            self.head = nn.Linear(c.d_model, c.vocab_size, bias=False)
+        self.head_bias = nn.Parameter(torch.zeros(c.vocab_size)) if c.head_bias else None
+        self.dropout = nn.Dropout(c.dropout)
+        self._add_tables()
+        self.reset_parameters()
+
+    def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
+        """Logits of every position: int [B, T] -> float32 [B, T, vocab]."""
+        positions = torch.arange(token_ids.shape[-1], device=token_ids.device)
+        x = self.dropout(self.embed(token_ids, positions))
+        attend = FullAttention(self, positions)
+        rotary = self.rotary(positions)
+        for i, block in enumerate(self.blocks):
+            x = block(x, rotary[self.config.layer_rope(i)], attend)
+        return self.logits(x)
+
+    def embed(self, token_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """[..., T] -> [..., T, d_model], with absolute positions where the config has them."""
+        c = self.config
+        x = self.embedding(token_ids)
+        if c.embedding_multiplier != 1.0:
+            x = x * c.embedding_multiplier
+        if c.position == "learned":
+            shifted = positions + c.position_offset if c.position_offset else positions
+            x = x + self.position_embedding(shifted)
+        elif c.position == "sinusoidal":
+            x = x + F.embedding(positions, self.sinusoids).to(x.dtype)
+        return self.embedding_norm(x) if c.embedding_norm else x
+
+    def rotary(self, positions: torch.Tensor) -> dict[str, Rotary]:
+        """cos and sin rows of these positions, [T, 1, width], for each kind of layer."""
+        rows: dict[str, Rotary] = {"none": None}
+        for kind in ("global", "local"):
+            if hasattr(self, f"{kind}_cos"):
+                tables = getattr(self, f"{kind}_cos"), getattr(self, f"{kind}_sin")
+                cos, sin = (F.embedding(positions, t)[:, None] for t in tables)
+                dtype = self.embedding.weight.dtype
+                rows[kind] = (cos, sin) if dtype == cos.dtype else (cos.to(dtype), sin.to(dtype))
+        return rows
+
+    def logits(self, x: torch.Tensor) -> torch.Tensor:
+        """[..., d_model] -> float32 [..., vocab]."""
+        c = self.config
+        x = self.final_norm(x) if c.final_norm else x
+        weight = self.embedding.weight if c.tie_embeddings else self.head.weight
+        if x.dim() == 2:  # one Gemm over the table as it lies: a transposed copy would double it
+            bias = x.new_zeros(1) if self.head_bias is None else self.head_bias
+            logits = torch.addmm(bias, x, weight.t())
+        else:
+            logits = F.linear(x, weight, self.head_bias)
+        logits = logits if logits.dtype == torch.float32 else logits.float()
+        if c.logit_multiplier != 1.0:
+            logits = logits * c.logit_multiplier
+        if c.logit_soft_cap is not None:
+            logits = torch.tanh(logits / c.logit_soft_cap) * c.logit_soft_cap
+        return logits
+
+    @torch.no_grad()
+    def reset_parameters(self, std: float = 0.02, generator: torch.Generator | None = None) -> None:
+        """Normal weights; the two projections that feed the residual are 1/sqrt(2 layers) of it."""
+        for name, p in self.named_parameters():
+            if p.dim() == 2:
+                narrow = name.endswith(("attention.out.weight", "ff.down.weight"))
+                scale = std / math.sqrt(2 * self.config.n_layers) if narrow else std
+                p.normal_(0.0, scale, generator=generator)
+
+    def _add_tables(self) -> None:
+        c = self.config
+        used = {c.layer_rope(i) for i in range(c.n_layers)}
+        for kind, rope in (("global", c.rope), ("local", c.local_rope)):
+            if kind in used:
+                cos, sin = rope_tables(rope, c.head_dim, c.max_positions)
+                self.register_buffer(f"{kind}_cos", cos, persistent=False)
+                self.register_buffer(f"{kind}_sin", sin, persistent=False)
+        if c.position == "sinusoidal":
+            table = sinusoidal_table(c.max_positions, c.d_model)
+            self.register_buffer("sinusoids", table, persistent=False)
+        if c.position == "alibi":
+            self.register_buffer("slopes", alibi_slopes(c.n_heads), persistent=False)
+
+
+class FullAttention:
+    """Attention of a whole sequence to itself; the masks are made once for all layers."""
+
+    def __init__(self, decoder: Decoder, positions: torch.Tensor) -> None:
+        self.config, self.training = decoder.config, decoder.training
+        self.distance = positions[:, None] - positions[None, :]  # [T, T], query minus key
+        self.slopes = getattr(decoder, "slopes", None)
+        self.masks: dict[int | None, torch.Tensor] = {}
+
+    def __call__(
+        self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+    ) -> torch.Tensor:
+        c = self.config
+        q, k, v = (t.transpose(-2, -3) for t in (q, k, v))  # [..., heads, T, head_dim]
+        groups = c.n_heads // c.n_kv_heads
+        k, v = (t.repeat_interleave(groups, -3) if groups > 1 else t for t in (k, v))
+        dropout = c.dropout if self.training else 0.0
+        mask = self._mask(c.layer_window(layer))
+        if c.attention_soft_cap is None:
+            plain = self.slopes is None and c.layer_window(layer) is None
+            mask, dropout = (None, dropout) if plain else (mask.to(q.dtype), dropout)
+            y = F.scaled_dot_product_attention(
+                q, k, v, mask, dropout_p=dropout, is_causal=plain, scale=1.0
+            )
+        else:
+            scores = (q @ k.transpose(-1, -2)).float()
+            scores = torch.tanh(scores / c.attention_soft_cap) * c.attention_soft_cap + mask
+            y = F.dropout(scores.softmax(-1).to(v.dtype), dropout, self.training) @ v
+        return y.transpose(-2, -3).flatten(-2)
+
+    def _mask(self, window: int | None) -> torch.Tensor:
+        """Additive float32 mask, [T, T] or with ALiBi [heads, T, T]."""
+        if window not in self.masks:
+            hidden = self.distance < 0
+            if window is not None:
+                hidden = hidden | (self.distance >= window)
+            mask = torch.zeros(hidden.shape, device=hidden.device)
+            if self.slopes is not None:
+                mask = mask - self.slopes[:, None, None] * self.distance
+            self.masks[window] = mask.masked_fill(hidden, -math.inf)
+        return self.masks[window]
+
+
+def sinusoidal_table(max_positions: int, d_model: int) -> torch.Tensor:
+    """Vaswani et al. 2017, section 3.5: sine on even, cosine on odd columns; float32."""
+    column = torch.arange(d_model, dtype=torch.float64)
+    wave = 10000.0 ** (-(column - column % 2) / d_model)
+    angle = torch.arange(max_positions, dtype=torch.float64)[:, None] * wave
+    return torch.where(column % 2 == 0, angle.sin(), angle.cos()).float()
+
+
+def alibi_slopes(n_heads: int) -> torch.Tensor:
+    """Press et al. 2021 (arXiv:2108.12409): a geometric series; float32 [n_heads].
+
+    For a number of heads that is no power of two, the series of the next lower power is followed
+    by every second slope of the next higher one, as in the authors' code.
+    """
+
+    def series(n: int) -> list[float]:
+        return [2.0 ** (-8.0 * (i + 1) / n) for i in range(n)]
+
+    power = 2 ** math.floor(math.log2(n_heads))
+    return torch.tensor(series(power) + series(2 * power)[::2][: n_heads - power])

@@ -1,0 +1,137 @@
+"""The parts of a decoder block. Each works on [..., d_model] and knows nothing of the cache."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from edgeformer.nn.config import GATED, ModelConfig
+from edgeformer.nn.rope import rotate
+
+# attend(layer, query [..., T, heads, head_dim], key and value [..., T, kv_heads, head_dim])
+# -> [..., T, heads * head_dim]; the query is already scaled.
+Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+# cos and sin rows for the new tokens, each [T, 1, width]; None: this layer does not turn.
+Rotary = tuple[torch.Tensor, torch.Tensor] | None
+
+
+class Norm(nn.Module):
+    """RMSNorm or LayerNorm over the last axis, its statistics in float32, in two passes."""
+
+    def __init__(self, c: ModelConfig, width: int) -> None:
+        super().__init__()
+        self.eps, self.plus_one, self.centered = c.norm_eps, c.norm_plus_one, c.norm == "layernorm"
+        start = torch.zeros(width) if c.norm_plus_one else torch.ones(width)
+        self.weight = nn.Parameter(start)
+        self.bias = nn.Parameter(torch.zeros(width)) if self.centered and c.norm_bias else None
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x if x.dtype == torch.float32 else x.float()
+        if self.centered:
+            y = y - y.mean(-1, keepdim=True)
+        y = y / torch.sqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)
+        if self.plus_one:
+            y = y * (1.0 + self.weight.float())  # in float32, as Gemma does
+            return y if y.dtype == x.dtype else y.to(x.dtype)
+        y = (y if y.dtype == x.dtype else y.to(x.dtype)) * self.weight
+        return y if self.bias is None else y + self.bias
+
+
+class FeedForward(nn.Module):
+    """Two or three projections around an activation; gate and up are one product."""
+
+    def __init__(self, c: ModelConfig) -> None:
+        super().__init__()
+        self.kind, self.d_ff = c.feed_forward, c.d_ff
+        width = 2 * c.d_ff if c.feed_forward in GATED else c.d_ff
+        self.up = nn.Linear(c.d_model, width, bias=c.ff_bias)  # gated: gate rows, then up rows
+        self.down = nn.Linear(c.d_ff, c.d_model, bias=c.ff_bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.up(x)
+        if self.kind not in GATED:
+            return self.down(_activation(self.kind, x))
+        gate, up = x.split([self.d_ff, self.d_ff], -1)
+        return self.down(_activation(self.kind, gate) * up)
+
+
+def _activation(kind: str, x: torch.Tensor) -> torch.Tensor:
+    if kind == "swiglu":
+        return x * torch.sigmoid(x)
+    if kind == "relu":
+        return torch.relu(x)
+    return F.gelu(x, approximate="tanh" if kind in ("geglu_tanh", "gelu_tanh") else "none")
+
+
+class Attention(nn.Module):
+    """Projections, query/key norm and rotation; `attend` does the rest."""
+
+    def __init__(self, c: ModelConfig, layer: int) -> None:
+        super().__init__()
+        self.layer, self.scale, self.qk_norm = layer, c.scale, c.qk_norm
+        self.heads, self.kv_heads, self.head_dim = c.n_heads, c.n_kv_heads, c.head_dim
+        width = self.heads * self.head_dim
+        self.qkv = nn.Linear(c.d_model, width + 2 * c.kv_width, bias=c.qkv_bias)
+        self.out = nn.Linear(width, c.d_model, bias=c.attention_out_bias)
+        if c.qk_norm == "head":
+            self.q_norm, self.k_norm = Norm(c, c.head_dim), Norm(c, c.head_dim)
+        elif c.qk_norm == "full":
+            self.q_norm, self.k_norm = Norm(c, width), Norm(c, c.kv_width)
+
+    def forward(self, x: torch.Tensor, rotary: Rotary, attend: Attend) -> torch.Tensor:
+        heads, kv_heads, width = self.heads, self.kv_heads, self.head_dim
+        qk, v = self.qkv(x).split([(heads + kv_heads) * width, kv_heads * width], -1)
+        if self.qk_norm == "full":
+            q, k = qk.split([heads * width, kv_heads * width], -1)
+            qk = torch.cat([self.q_norm(q), self.k_norm(k)], -1)
+        qk = qk.unflatten(-1, (heads + kv_heads, width))  # [..., T, heads + kv_heads, head_dim]
+        if self.qk_norm == "head":
+            q, k = qk.split([heads, kv_heads], -2)
+            qk = torch.cat([self.q_norm(q), self.k_norm(k)], -2)
+        if rotary is not None:  # queries and keys turn together: half the nodes
+            qk = rotate(qk, *rotary)
+        q, k = qk.split([heads, kv_heads], -2)
+        v = v.unflatten(-1, (kv_heads, width))
+        return self.out(attend(self.layer, q * self.scale, k, v))
+
+
+class Block(nn.Module):
+    """Attention and feed-forward with the norms and residuals that the config asks for."""
+
+    def __init__(self, c: ModelConfig, layer: int) -> None:
+        super().__init__()
+        self.placement, self.parallel = c.norm_placement, c.parallel
+        self.residual = c.residual_multiplier
+        self.attention, self.ff = Attention(c, layer), FeedForward(c)
+        self.attention_norm = Norm(c, c.d_model)
+        if c.parallel != "one_norm":
+            self.ff_norm = Norm(c, c.d_model)
+        if c.norm_placement == "sandwich":
+            self.attention_post_norm = Norm(c, c.d_model)
+            self.ff_post_norm = Norm(c, c.d_model)
+        self.dropout = nn.Dropout(c.dropout)
+
+    def forward(self, x: torch.Tensor, rotary: Rotary, attend: Attend) -> torch.Tensor:
+        if self.parallel != "none":
+            a = self.attention_norm(x)
+            f = a if self.parallel == "one_norm" else self.ff_norm(x)
+            return self._add(x, self.attention(a, rotary, attend) + self.ff(f))
+        if self.placement == "pre":
+            x = self._add(x, self.attention(self.attention_norm(x), rotary, attend))
+            return self._add(x, self.ff(self.ff_norm(x)))
+        if self.placement == "post":
+            x = self.attention_norm(self._add(x, self.attention(x, rotary, attend)))
+            return self.ff_norm(self._add(x, self.ff(x)))
+        if self.placement == "output":
+            x = self._add(x, self.attention_norm(self.attention(x, rotary, attend)))
+            return self._add(x, self.ff_norm(self.ff(x)))
+        a = self.attention(self.attention_norm(x), rotary, attend)
+        x = self._add(x, self.attention_post_norm(a))
+        return self._add(x, self.ff_post_norm(self.ff(self.ff_norm(x))))
+
+    def _add(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        y = self.dropout(y) if self.training else y
+        return x + (y if self.residual == 1.0 else y * self.residual)
