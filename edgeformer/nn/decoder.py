@@ -40,16 +40,17 @@ class Decoder(nn.Module):
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
         """Logits of every position: int [B, T] -> float32 [B, T, vocab]."""
-        positions = torch.arange(token_ids.shape[-1], device=token_ids.device)
-        x = self.dropout(self.embed(token_ids, positions))
-        attend = FullAttention(self, positions)
+        batch, length = token_ids.shape
+        positions = torch.arange(length, device=token_ids.device).repeat(batch)  # [B * T]
+        x = self.dropout(self.embed(token_ids.reshape(-1), positions))
+        attend = FullAttention(self, batch, length)
         rotary = self.rotary(positions)
         for i, block in enumerate(self.blocks):
             x = block(x, rotary[self.config.layer_rope(i)], attend)
-        return self.logits(x)
+        return self.logits(x).reshape(batch, length, -1)
 
     def embed(self, token_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
-        """[..., T] -> [..., T, d_model], with absolute positions where the config has them."""
+        """[T] -> [T, d_model], with absolute positions where the config has them."""
         c = self.config
         x = self.embedding(token_ids)
         if c.embedding_multiplier != 1.0:
@@ -73,15 +74,13 @@ class Decoder(nn.Module):
         return rows
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
-        """[..., d_model] -> float32 [..., vocab]."""
+        """[T, d_model] -> float32 [T, vocab]."""
         c = self.config
         x = self.final_norm(x) if c.final_norm else x
         weight = self.embedding.weight if c.tie_embeddings else self.head.weight
-        if x.dim() == 2:  # one Gemm over the table as it lies: a transposed copy would double it
-            bias = x.new_zeros(1) if self.head_bias is None else self.head_bias
-            logits = torch.addmm(bias, x, weight.t())
-        else:
-            logits = F.linear(x, weight, self.head_bias)
+        bias = x.new_zeros(1) if self.head_bias is None else self.head_bias
+        # one Gemm over the table as it lies: a transposed copy would store it twice
+        logits = torch.addmm(bias, x, weight.t())
         logits = logits if logits.dtype == torch.float32 else logits.float()
         if c.logit_multiplier != 1.0:
             logits = logits * c.logit_multiplier
@@ -116,8 +115,10 @@ class Decoder(nn.Module):
 class FullAttention:
     """Attention of a whole sequence to itself; the masks are made once for all layers."""
 
-    def __init__(self, decoder: Decoder, positions: torch.Tensor) -> None:
+    def __init__(self, decoder: Decoder, batch: int, length: int) -> None:
         self.config, self.training = decoder.config, decoder.training
+        self.batch = batch
+        positions = torch.arange(length, device=decoder.embedding.weight.device)
         self.distance = positions[:, None] - positions[None, :]  # [T, T], query minus key
         self.slopes = getattr(decoder, "slopes", None)
         self.masks: dict[int | None, torch.Tensor] = {}
@@ -126,9 +127,11 @@ class FullAttention:
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> torch.Tensor:
         c = self.config
-        q, k, v = (t.transpose(-2, -3) for t in (q, k, v))  # [..., heads, T, head_dim]
+        q, k, v = (  # [B, heads, T, head_dim]
+            t.reshape(self.batch, -1, *t.shape[1:]).transpose(1, 2) for t in (q, k, v)
+        )
         groups = c.n_heads // c.n_kv_heads
-        k, v = (t.repeat_interleave(groups, -3) if groups > 1 else t for t in (k, v))
+        k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (k, v))
         dropout = c.dropout if self.training else 0.0
         mask = self._mask(c.layer_window(layer))
         if c.attention_soft_cap is None:
@@ -141,7 +144,7 @@ class FullAttention:
             scores = (q @ k.transpose(-1, -2)).float()
             scores = torch.tanh(scores / c.attention_soft_cap) * c.attention_soft_cap + mask
             y = F.dropout(scores.softmax(-1).to(v.dtype), dropout, self.training) @ v
-        return y.transpose(-2, -3).flatten(-2)
+        return y.transpose(1, 2).reshape(-1, c.n_heads * c.head_dim)
 
     def _mask(self, window: int | None) -> torch.Tensor:
         """Additive float32 mask, [T, T] or with ALiBi [heads, T, T]."""

@@ -1,4 +1,8 @@
-"""The parts of a decoder block. Each works on [..., d_model] and knows nothing of the cache."""
+"""The parts of a decoder block. Each works on [tokens, d_model] and knows nothing of the cache.
+
+Tokens of a batch stand in one axis: every reshape then has constant sizes and one -1, so that a
+traced graph needs no Shape nodes.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ from torch import nn
 from edgeformer.nn.config import GATED, ModelConfig
 from edgeformer.nn.rope import rotate
 
-# attend(layer, query [..., T, heads, head_dim], key and value [..., T, kv_heads, head_dim])
-# -> [..., T, heads * head_dim]; the query is already scaled.
+# attend(layer, query [T, heads, head_dim], key and value [T, kv_heads, head_dim])
+# -> [T, heads * head_dim]; the query is already scaled.
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
-# cos and sin rows for the new tokens, each [T, 1, width]; None: this layer does not turn.
+# cos and sin rows for the tokens, each [T, 1, width]; None: this layer does not turn.
 Rotary = tuple[torch.Tensor, torch.Tensor] | None
 
 
@@ -87,14 +91,14 @@ class Attention(nn.Module):
         if self.qk_norm == "full":
             q, k = qk.split([heads * width, kv_heads * width], -1)
             qk = torch.cat([self.q_norm(q), self.k_norm(k)], -1)
-        qk = qk.unflatten(-1, (heads + kv_heads, width))  # [..., T, heads + kv_heads, head_dim]
+        qk = qk.reshape(-1, heads + kv_heads, width)  # [T, heads + kv_heads, head_dim]
         if self.qk_norm == "head":
             q, k = qk.split([heads, kv_heads], -2)
             qk = torch.cat([self.q_norm(q), self.k_norm(k)], -2)
         if rotary is not None:  # queries and keys turn together: half the nodes
             qk = rotate(qk, *rotary)
         q, k = qk.split([heads, kv_heads], -2)
-        v = v.unflatten(-1, (kv_heads, width))
+        v = v.reshape(-1, kv_heads, width)
         return self.out(attend(self.layer, q * self.scale, k, v))
 
 

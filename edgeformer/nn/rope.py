@@ -21,7 +21,7 @@ def rope_tables(rope: Rope, head_dim: int, max_positions: int) -> tuple[torch.Te
 
 
 def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tensor:
-    """Turn the first `cos.shape[-1]` elements of each head; x [..., T, heads, head_dim].
+    """Turn the first `cos.shape[-1]` elements of each head; x [T, heads, head_dim].
 
     The two halves of the rotated part are a pair (i, i + width/2), as in transformers.
     """

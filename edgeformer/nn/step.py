@@ -98,11 +98,12 @@ class CachedAttention:
     ) -> None:
         self.step, self.config, self.one = step, step.config, step.one
         self.past, self.past_positions, self.positions = past, past_positions, positions
+        self.groups = step.groups
         # one query row for each (token, query head of a group): the mask needs no reshape later
-        groups = step.groups
-        spread = positions if self.one else positions[:, None] + step.spread
-        self.queries = positions if self.one else spread.reshape(-1)  # [T * groups]
-        self.groups = groups
+        alone = self.one or self.groups == 1
+        self.queries = (  # [T * groups]
+            positions if alone else (positions[:, None] + step.spread).reshape(-1)
+        )
         self.masks: dict[int | None, tuple[torch.Tensor, torch.Tensor | None]] = {}
         self.new_rows: list[torch.Tensor] = []
 
@@ -110,10 +111,10 @@ class CachedAttention:
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> torch.Tensor:
         c, past_k, past_v = self.config, self.past[2 * layer], self.past[2 * layer + 1]
-        self.new_rows += [k.flatten(-2), v.flatten(-2)]  # [T, kv_heads * head_dim]
+        self.new_rows += [k.reshape(-1, c.kv_width), v.reshape(-1, c.kv_width)]
         q = self._by_kv_head(q)  # [kv_heads, T * groups, head_dim]
-        old_k = past_k.unflatten(-1, (c.n_kv_heads, c.head_dim)).permute(1, 2, 0)
-        old_v = past_v.unflatten(-1, (c.n_kv_heads, c.head_dim)).permute(1, 0, 2)
+        old_k = past_k.reshape(-1, c.n_kv_heads, c.head_dim).permute(1, 2, 0)
+        old_v = past_v.reshape(-1, c.n_kv_heads, c.head_dim).permute(1, 0, 2)
         new_k, new_v = k.permute(1, 2, 0), v.permute(1, 0, 2)  # [kv_heads, ., .]
         old_mask, new_mask = self._masks(c.layer_window(layer))
         old = self._cap(q @ old_k) + old_mask  # [kv_heads, T * groups, P]
