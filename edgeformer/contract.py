@@ -1,0 +1,109 @@
+"""The tensors of a graph in dialect `portable`: what a bundle must declare and a backend binds."""
+
+from typing import Any, Dict, List, NamedTuple, Sequence, Tuple, Union
+
+from edgeformer import strictjson as js
+from edgeformer.errors import BundleError
+
+Dim = Union[int, str]  # a str stands for a size that is free in the graph
+
+
+class TensorSpec(NamedTuple):
+    """One input or output of a graph."""
+
+    name: str
+    dtype: str
+    shape: Tuple[Dim, ...]
+
+
+class Graph(NamedTuple):
+    """One ONNX file of a bundle and the tensors that it declares."""
+
+    file: str
+    inputs: Tuple[TensorSpec, ...]
+    outputs: Tuple[TensorSpec, ...]
+
+
+def cache_names(n_layers: int) -> List[str]:
+    """One name for each cached tensor, in the order of the cache: `0.key`, `0.value`, `1.key`."""
+    return [f"{layer}.{kind}" for layer in range(n_layers) for kind in ("key", "value")]
+
+
+def portable_graph(kind: str, file: str, model: Dict[str, Any]) -> Graph:
+    """What the `prefill` or `decode` graph of a model looks like from outside.
+
+    `decode` takes exactly one token and gives its logits: T = R = 1 and no `rows`.
+    """
+    tokens = 1 if kind == "decode" else "T"  # type: Dim
+    rows = 1 if kind == "decode" else "R"  # type: Dim
+    width = model["n_kv_heads"] * model["head_dim"]
+    inputs = [
+        TensorSpec("token_ids", "int32", (tokens,)),
+        TensorSpec("positions", "int32", (tokens,)),
+        TensorSpec("past_positions", "int32", ("P",)),
+    ]
+    if kind == "prefill":
+        inputs.append(TensorSpec("rows", "int32", (rows,)))
+    outputs = [TensorSpec("logits", "float32", (rows, model["vocab_size"]))]
+    for name in cache_names(model["n_layers"]):
+        inputs.append(TensorSpec("past." + name, "float32", ("P", width)))
+        outputs.append(TensorSpec("new." + name, "float32", (tokens, width)))
+    return Graph(file, tuple(inputs), tuple(outputs))
+
+
+def parse_graphs(
+    value: Any, where: str, model: Dict[str, Any], files: Sequence[str]
+) -> Dict[str, Graph]:
+    """Check the manifest's `graphs` against the files that it lists and the model's sizes."""
+    graphs = {}
+    for kind, entry in js.record(value, where, ("prefill", "decode")).items():
+        at = f"{where}.{kind}"
+        entry = js.record(entry, at, Graph._fields)
+        graph = Graph(
+            js.text(entry["file"], at + ".file"),
+            js.items(entry["inputs"], at + ".inputs", _tensor),
+            js.items(entry["outputs"], at + ".outputs", _tensor),
+        )
+        if graph.file not in files:
+            raise BundleError(f"{at}.file {js.shown(graph.file)} is not in files")
+        wanted = portable_graph(kind, graph.file, model)
+        wrong = difference(graph.inputs, wanted.inputs) or difference(graph.outputs, wanted.outputs)
+        if wrong:
+            raise BundleError(f"{at} does not fit the model: {wrong}")
+        graphs[kind] = graph
+    return graphs
+
+
+def _tensor(value: Any, where: str) -> TensorSpec:
+    entry = js.record(value, where, TensorSpec._fields)
+    return TensorSpec(
+        js.text(entry["name"], where + ".name"),
+        js.text(entry["dtype"], where + ".dtype"),
+        js.items(entry["shape"], where + ".shape", _dim),
+    )
+
+
+def _dim(value: Any, where: str) -> Dim:
+    return value if isinstance(value, str) else js.integer(value, where, 1, js.MOST_INT32)
+
+
+def difference(found: Tuple[TensorSpec, ...], wanted: Tuple[TensorSpec, ...]) -> str:
+    """The first way in which `found` is not `wanted`, or "". Names of free sizes do not matter."""
+    by_name = {spec.name: spec for spec in found}
+    for spec in wanted:
+        other = by_name.pop(spec.name, None)
+        if other is None:
+            return f"{spec.name} is missing"
+        if _plain(other) != _plain(spec):
+            return f"{spec.name} is {_shown(other)}, it must be {_shown(spec)}"
+    for name in by_name:
+        return f"{name} is not expected"
+    return "" if len(found) == len(wanted) else "a name stands twice"
+
+
+def _plain(spec: TensorSpec) -> Tuple[str, Tuple[int, ...]]:
+    return spec.dtype, tuple(-1 if isinstance(dim, str) else dim for dim in spec.shape)
+
+
+def _shown(spec: TensorSpec) -> str:
+    return f"{spec.dtype} [{', '.join(map(str, spec.shape))}]"

@@ -1,0 +1,259 @@
+"""manifest.json, format 1: the records, and the one place that checks them.
+
+The exporter writes through `manifest_json`, so that what it writes has passed the very check
+that a device applies.
+"""
+
+import json
+import re
+from typing import Any, Dict, NamedTuple, Optional, Tuple
+
+from edgeformer import strictjson as js
+from edgeformer.contract import Graph, parse_graphs
+from edgeformer.errors import BundleError
+
+MANIFEST_FORMAT = 1  # raised by every new key
+
+TARGETS = ("jetson-nano", "jetson-orin-nano", "cpu")
+DIALECTS = ("portable",)
+PRECISIONS = ("fp32",)
+TOKENIZERS = ("char", "byte-bpe")
+
+MOST = js.MOST_INT32  # positions and ids are INT32
+MOST_LAYERS = 1000
+MODEL_SIZES = (
+    "vocab_size",
+    "d_model",
+    "n_layers",
+    "n_heads",
+    "n_kv_heads",
+    "head_dim",
+    "d_ff",
+    "max_positions",
+)
+
+
+class Source(NamedTuple):
+    """The checkpoint that a bundle was made from."""
+
+    checkpoint: str
+    sha256: Optional[str]
+    license: Optional[str]
+
+
+class FileEntry(NamedTuple):
+    """What a file of the bundle must be."""
+
+    bytes: int
+    sha256: str
+
+
+class TokenizerEntry(NamedTuple):
+    """How text becomes token ids."""
+
+    kind: str
+    file: str
+    special_tokens: Dict[str, int]
+    bos_token_id: Optional[int]
+
+
+class Sampling(NamedTuple):
+    """The sampling of a stream that asks for nothing else."""
+
+    temperature: float
+    top_k: int
+    top_p: float
+
+
+class Golden(NamedTuple):
+    """A prompt and the tokens that greedy decoding must give after it, on every machine."""
+
+    prompt_ids: Tuple[int, ...]
+    greedy_ids: Tuple[int, ...]
+    largest_logit_error: float
+    limits: Dict[str, float]
+
+
+class Manifest(NamedTuple):
+    """A checked manifest. `model` is the exporter's ModelConfig; MODEL_SIZES are certain in it."""
+
+    format: int
+    name: str
+    producer: Dict[str, str]
+    source: Source
+    model: Dict[str, Any]
+    target: str
+    dialect: str
+    precision: str
+    capacity: int
+    chunk: int
+    min_onnxruntime: str
+    graphs: Dict[str, Graph]
+    files: Dict[str, FileEntry]
+    tokenizer: Optional[TokenizerEntry]
+    eos_token_ids: Tuple[int, ...]
+    chat_template: Optional[str]
+    sampling: Sampling
+    quality: None
+    golden: Golden
+
+
+def manifest_json(data: Dict[str, Any]) -> str:
+    """The text of a manifest.json, refused here when a device would refuse it."""
+    text = json.dumps(data, indent=1) + "\n"
+    parse_manifest(js.parse(text.encode("ascii"), "manifest.json"))
+    return text
+
+
+def parse_manifest(data: Any, where: str = "manifest.json") -> Manifest:
+    """Check every key of a manifest; `where` names it in errors."""
+    found = js.table(data, where).get("format")
+    if found != MANIFEST_FORMAT or isinstance(found, bool):
+        raise BundleError(
+            f"{where} has format {js.shown(found)}; this version of edgeformer reads format "
+            f"{MANIFEST_FORMAT}: export the bundle again, or install the version that made it"
+        )
+    top = js.record(data, where, Manifest._fields)
+
+    def at(key: str) -> Tuple[Any, str]:
+        return top[key], f"{where}: {key}"
+
+    model = _model(*at("model"))
+    files = _files(*at("files"))
+    manifest = Manifest(
+        format=found,
+        name=js.text(*at("name")),
+        producer=_strings(*at("producer")),
+        source=_source(*at("source")),
+        model=model,
+        target=js.choice(*at("target"), known=TARGETS),
+        dialect=js.choice(*at("dialect"), known=DIALECTS),
+        precision=js.choice(*at("precision"), known=PRECISIONS),
+        capacity=js.integer(*at("capacity"), low=1, high=model["max_positions"]),
+        chunk=js.integer(*at("chunk"), low=1, high=MOST),
+        min_onnxruntime=_release(*at("min_onnxruntime")),
+        graphs=parse_graphs(*at("graphs"), model=model, files=tuple(files)),
+        files=files,
+        tokenizer=js.optional(*at("tokenizer"), check=_tokenizer),
+        eos_token_ids=_ids(*at("eos_token_ids")),
+        chat_template=js.optional(*at("chat_template"), check=js.text),
+        sampling=_sampling(*at("sampling")),
+        quality=_null(*at("quality")),
+        golden=_golden(*at("golden")),
+    )
+    _check_together(manifest, where)
+    return manifest
+
+
+def _check_together(manifest: Manifest, where: str) -> None:
+    """What no key can break alone: ids inside the vocabulary, runs inside the capacity."""
+    golden, tokenizer = manifest.golden, manifest.tokenizer
+    ids = list(manifest.eos_token_ids + golden.prompt_ids + golden.greedy_ids)
+    if tokenizer is not None:
+        ids += [*tokenizer.special_tokens.values(), tokenizer.bos_token_id or 0]
+        if tokenizer.file not in manifest.files:
+            raise BundleError(f"{where}: tokenizer.file {js.shown(tokenizer.file)} not in files")
+    vocabulary = manifest.model["vocab_size"]
+    if max(ids) >= vocabulary:
+        raise BundleError(f"{where} names token id {max(ids)}; the vocabulary has {vocabulary}")
+    rows = len(golden.prompt_ids) + len(golden.greedy_ids) - 1
+    if not golden.prompt_ids or not golden.greedy_ids or rows > manifest.capacity:
+        raise BundleError(
+            f"{where}: golden has {len(golden.prompt_ids)} prompt and {len(golden.greedy_ids)} "
+            f"greedy ids; each must be there and both fit the capacity of {manifest.capacity}"
+        )
+
+
+def _model(value: Any, where: str) -> Dict[str, Any]:
+    model = js.table(value, where)
+    for key in MODEL_SIZES:
+        most = MOST_LAYERS if key == "n_layers" else MOST
+        js.integer(model.get(key), f"{where}.{key}", 1, most)
+    return model
+
+
+def _files(value: Any, where: str) -> Dict[str, FileEntry]:
+    files = {}
+    for name, entry in js.table(value, where).items():
+        at = f"{where}[{js.shown(name)}]"
+        # The name becomes a path: plain parts only, so that it cannot leave the bundle.
+        if not re.match(r"[\w][\w.+-]*(/[\w][\w.+-]*)*\Z", name, re.ASCII):
+            raise BundleError(f"{at} is not a plain path inside the bundle")
+        if name == "manifest.json" or name.startswith("engines/"):
+            raise BundleError(f"{at} cannot be listed: it is not made by the exporter")
+        entry = js.record(entry, at, FileEntry._fields)
+        files[name] = FileEntry(
+            js.integer(entry["bytes"], at + ".bytes", 0, 2**53),
+            _sha256(entry["sha256"], at + ".sha256"),
+        )
+    return files
+
+
+def _tokenizer(value: Any, where: str) -> TokenizerEntry:
+    entry = js.record(value, where, TokenizerEntry._fields)
+    special = js.table(entry["special_tokens"], where + ".special_tokens")
+    return TokenizerEntry(
+        js.choice(entry["kind"], where + ".kind", TOKENIZERS),
+        js.text(entry["file"], where + ".file"),
+        {name: _id(special[name], f"{where}.special_tokens") for name in special},
+        js.optional(entry["bos_token_id"], where + ".bos_token_id", _id),
+    )
+
+
+def _source(value: Any, where: str) -> Source:
+    entry = js.record(value, where, Source._fields)
+    return Source(
+        js.text(entry["checkpoint"], where + ".checkpoint"),
+        js.optional(entry["sha256"], where + ".sha256", _sha256),
+        js.optional(entry["license"], where + ".license", js.text),
+    )
+
+
+def _sampling(value: Any, where: str) -> Sampling:
+    entry = js.record(value, where, Sampling._fields)
+    return Sampling(
+        js.number(entry["temperature"], where + ".temperature", 0, 100),
+        js.integer(entry["top_k"], where + ".top_k", 0, MOST),
+        js.number(entry["top_p"], where + ".top_p", 1e-9, 1),
+    )
+
+
+def _golden(value: Any, where: str) -> Golden:
+    entry = js.record(value, where, Golden._fields)
+    error = entry["largest_logit_error"]
+    limits = js.record(entry["limits"], where + ".limits", ("logit_error",))
+    return Golden(
+        _ids(entry["prompt_ids"], where + ".prompt_ids"),
+        _ids(entry["greedy_ids"], where + ".greedy_ids"),
+        js.number(error, where + ".largest_logit_error", 0, 1e9),
+        {key: js.number(limits[key], f"{where}.limits.{key}", 0, 1e9) for key in limits},
+    )
+
+
+def _strings(value: Any, where: str) -> Dict[str, str]:
+    return {key: js.text(item, f"{where}.{key}") for key, item in js.table(value, where).items()}
+
+
+def _ids(value: Any, where: str) -> Tuple[int, ...]:
+    return js.items(value, where, _id)
+
+
+def _id(value: Any, where: str) -> int:
+    return js.integer(value, where, 0, MOST)
+
+
+def _sha256(value: Any, where: str) -> str:
+    if not re.match(r"[0-9a-f]{64}\Z", js.text(value, where)):
+        raise BundleError(f"{where} is {js.shown(value)}, not 64 hexadecimal digits")
+    return value
+
+
+def _release(value: Any, where: str) -> str:
+    if not re.match(r"\d{1,6}(\.\d{1,6}){1,3}\Z", js.text(value, where), re.ASCII):
+        raise BundleError(f"{where} is {js.shown(value)}, not a version such as 1.10")
+    return value
+
+
+def _null(value: Any, where: str) -> None:
+    if value is not None:
+        raise BundleError(f"{where} is {js.shown(value)}; format 1 knows only null")
