@@ -25,7 +25,8 @@ def rotate(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> torch.Tenso
 
     The two halves of the rotated part are a pair (i, i + width/2), as in transformers.
     """
-    width, head_dim = cos.shape[-1], x.shape[-1]
+    # plain numbers: a traced graph then holds no Shape node for them
+    width, head_dim = int(cos.shape[-1]), int(x.shape[-1])
     if width < head_dim:
         turned, rest = x.split([width, head_dim - width], -1)
         return torch.cat([rotate(turned, cos, sin), rest], -1)
