@@ -18,18 +18,23 @@ die() { printf 'error: %s\n' "$*" >&2; exit 2; }
 runs() { "$1" -c "import sys; sys.exit(not ($2))" >/dev/null 2>&1; }
 
 find_host() {
-    local candidate
-    for candidate in "${PYTHON:-python3}" python3.13 python3.12 python3.11 python3.10; do
+    local candidate candidates=(python3 python3.13 python3.12 python3.11 python3.10)
+    [ -z "${PYTHON:-}" ] || candidates=("$PYTHON")
+    for candidate in "${candidates[@]}"; do
         if runs "$candidate" 'sys.version_info >= (3, 10)'; then echo "$candidate"; return; fi
     done
-    die "no Python 3.10 or newer (${PYTHON:-python3} is none); install one, or make ... PYTHON=/path/to/python3"
+    die "${PYTHON:-python3} is no Python 3.10 or newer; install one, or say where: PYTHON=/path/to/python3"
 }
 
 find_py36() {
     local candidate root
-    root=$(pyenv root 2>/dev/null || echo "${PYENV_ROOT:-$HOME/.pyenv}")
-    for candidate in "${PYTHON36:-python3.6}" \
-        $(cd "$root/versions" 2>/dev/null && ls -d 3.6.* 2>/dev/null | sort -rV); do
+    if [ -n "${PYTHON36:-}" ]; then
+        runs "$PYTHON36" 'sys.version_info[:2] == (3, 6)' || die "PYTHON36=$PYTHON36 is no Python 3.6"
+        echo "$PYTHON36"
+        return
+    fi
+    root=$(pyenv root 2>/dev/null || echo "${PYENV_ROOT:-${HOME:-}/.pyenv}")
+    for candidate in python3.6 $(ls "$root/versions" 2>/dev/null | grep '^3\.6\.' | sort -rV); do
         case $candidate in 3.6.*) candidate=$root/versions/$candidate/bin/python ;; esac
         if runs "$candidate" 'sys.version_info[:2] == (3, 6)'; then echo "$candidate"; return; fi
     done
@@ -91,10 +96,10 @@ ensure_py36() {
     local python wanted
     python=$(find_py36)
     if [ -z "$python" ]; then
-        printf '\n%s\n' \
+        printf '%s\n' "" \
             "################################################################################" \
             "NOT RUN: the device tests on Python 3.6, the Jetson Nano's. No Python 3.6 found:" \
-            "neither ${PYTHON36:-python3.6} on PATH nor a 3.6 of pyenv (pyenv install 3.6.15)." \
+            "neither python3.6 on PATH nor a 3.6 of pyenv (pyenv install 3.6.15)." \
             "################################################################################" >&2
         [ "${CI:-}" != true ] || exit 1
         exit 75
