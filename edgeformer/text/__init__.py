@@ -23,7 +23,7 @@ def open_tokenizer(bundle: "Bundle") -> Tokenizer:
             "bundle %s has no tokenizer; pass token ids instead of text, or export it again from "
             "a checkpoint that has a tokenizer.json" % bundle.manifest.name
         )
-    tokenizer = load_tokenizer(bundle.path(entry.file))
+    tokenizer = load_tokenizer(bundle.file(entry.file))
     rows = bundle.manifest.model["vocab_size"]
     reason = None
     if tokenizer.kind != entry.kind:

@@ -112,13 +112,9 @@ def _read_added_tokens(written: Any, vocab: Dict[str, int], path: str) -> List[A
         content, token_id = token.content, token.token_id
         if content in added:
             raise refusal(path, "added token %r stands twice" % content)
-        if (
-            vocab.get(content, token_id) != token_id
-            or token_of_id.get(token_id, content) != content
-        ):
-            raise refusal(
-                path, "added token %r and model.vocab disagree about id %d" % (content, token_id)
-            )
+        owner = token_of_id.get(token_id, content)
+        if owner != content or vocab.get(content, token_id) != token_id:
+            raise refusal(path, "added token %r has the id %d of %r" % (content, token_id, owner))
         token_of_id[token_id] = content
         added[content] = token
     return list(added.values())
