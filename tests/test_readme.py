@@ -1,0 +1,167 @@
+"""The documents keep their word: every command in them is run, or checked piece by piece.
+
+A block of commands runs line by line in one temporary folder that looks like the repository, and a
+Python block runs there too. `<!-- not run: WHY -->` above a block says that it is too long or needs
+another machine; then its targets, programs and options are still compared with the real ones.
+"""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = sorted(
+    path.relative_to(ROOT).as_posix()
+    for pattern in ("*.md", "docs/*.md", "export/*.md", "benchmarks/*.md", "edgeformer/**/*.md")
+    for path in ROOT.glob(pattern)
+)
+PROGRAMS = [
+    "edgeformer",
+    "edgeformer generate",
+    "edgeformer check",
+    "edgeformer info",
+    "edgeformer.export",
+    "edgeformer.nn.train",
+    "edgeformer.nn.presets",
+]
+NOT_RUN = r"(?:<!-- not run: (?P<why>.+?) -->\n)?"
+BLOCK = re.compile(NOT_RUN + r"```(?P<kind>\w*)\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
+SHOWN = {"text", "toml", "json"}  # nothing to run
+# Tools of the reader's machine, not ours.
+OTHERS = {"git", "cd", "pip", "scp", "ssh", "pre-commit", "python3", "rm", "export", "sudo"}
+
+
+def blocks(document):
+    return list(BLOCK.finditer((ROOT / document).read_text("utf-8")))
+
+
+def commands(block):
+    """The command lines of a block, with comments off and continued lines joined."""
+    joined = block["text"].replace("\\\n", " ")
+    return [line.strip() for line in joined.splitlines() if line.strip() and line.strip()[0] != "#"]
+
+
+def words_of(command):
+    return shlex.split(command, comments=True)
+
+
+def all_commands():
+    return [
+        (document, command)
+        for document in DOCUMENTS
+        for block in blocks(document)
+        if block["kind"] == "sh"
+        for command in commands(block)
+    ]
+
+
+def run(words, folder, **options):
+    environment = dict(os.environ, PYTHONPATH=str(ROOT), HF_HUB_OFFLINE="1")
+    return subprocess.run(
+        words,
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        timeout=600,
+        **options,
+    )
+
+
+def help_of(program):
+    done = run([sys.executable, "-m", *program.split(), "--help"], ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def python_m(words):
+    """(program, rest) of `python -m PROGRAM [VERB] ...`, or None for another command."""
+    while words and re.match(r"[A-Z_]+=", words[0]):
+        words = words[1:]
+    if words[:2] not in (["python", "-m"], [".venv/bin/python", "-m"], ["python3", "-m"]):
+        return None
+    program, rest = words[2], words[3:]
+    if program == "edgeformer" and rest and not rest[0].startswith("-"):
+        program, rest = "%s %s" % (program, rest[0]), rest[1:]
+    return program, rest
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with the repository's inputs and none of its outputs."""
+    made = tmp_path_factory.mktemp("reader")
+    for name in ("export", "requirements", "benchmarks", "pyproject.toml", "tests"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, made / name)
+        elif (ROOT / name).exists():
+            shutil.copy(ROOT / name, made / name)
+    return made
+
+
+def test_documents_hold_only_blocks_of_a_known_kind():
+    for document in DOCUMENTS:
+        for block in blocks(document):
+            assert block["kind"] in SHOWN | {"sh", "python"}, (document, block["text"][:80])
+
+
+def test_first_command_stands_within_20_lines_of_the_readme():
+    lines = (ROOT / "README.md").read_text("utf-8").splitlines()
+    assert "make demo" in "\n".join(lines[:20])
+
+
+def test_each_command_names_something_that_exists():
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text("utf-8"), re.M))
+    assert len(all_commands()) >= 8
+    for document, command in all_commands():
+        words = words_of(command)
+        ours = python_m(words)
+        if words[0] == "make":
+            named = [word for word in words[1:] if "=" not in word]
+            assert named and set(named) <= targets, (document, command)
+        elif ours is None:
+            assert words[0] in OTHERS or (ROOT / words[0]).is_file(), (document, command)
+        elif ours[0] not in PROGRAMS:
+            path = ROOT.joinpath(*ours[0].split("."))
+            known = path.with_suffix(".py").is_file() or path.joinpath("__main__.py").is_file()
+            assert known or ours[0].split()[0] in ("pip", "pytest", "venv"), (document, command)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_each_option_in_the_documents_stands_in_the_help(program):
+    text = help_of(program)
+    assert program.split()[-1].rsplit(".", 1)[-1] in text
+    offered = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
+    for document, command in all_commands():
+        ours = python_m(words_of(command))
+        if ours and ours[0] == program:
+            used = {word.split("=")[0] for word in ours[1] if re.match(r"--?[a-zA-Z]", word)}
+            assert used <= offered, "%s: %s: no such option" % (document, command)
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_commands_and_examples_of_a_document_work(document, folder):
+    """In the document's own order: what one block makes, the next one reads."""
+    for block in blocks(document):
+        if block["why"] or block["kind"] in SHOWN:
+            continue
+        if block["kind"] == "python":
+            done = run([sys.executable, "-c", block["text"]], folder)
+            assert done.returncode == 0, "%s:\n%s\n%s" % (document, block["text"], done.stderr)
+            assert done.stdout.strip()
+            continue
+        for command in commands(block):
+            if python_m(words_of(command)) is None:
+                assert words_of(command)[0] == "make", "say why it is not run: %s" % command
+                continue
+            script = 'python() { "%s" "$@"; }; set -e -o pipefail; %s' % (sys.executable, command)
+            done = run(["bash", "-c", script], folder)
+            assert done.returncode == 0, "%s: %s\n%s" % (document, command, done.stderr)
+            assert done.stdout.strip(), "%s: %s printed nothing" % (document, command)
