@@ -14,6 +14,7 @@ from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 
 CONFIG_FILE, WEIGHTS_FILE, TOKENIZER_FILE = "config.json", "model.safetensors", "tokenizer.json"
+DTYPES = ("F32", "F16", "BF16")
 
 
 def save_checkpoint(
@@ -26,6 +27,12 @@ def save_checkpoint(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     weights = {k: v.detach().to("cpu", dtype).contiguous() for k, v in decoder.state_dict().items()}
+    for name, tensor in weights.items():
+        if not torch.isfinite(tensor).all():
+            raise EdgeformerError(
+                f"cannot save `{folder}` as {dtype}: tensor {name} would hold NaN or infinity "
+                f"(largest value: {decoder.state_dict()[name].abs().max():.6g})"
+            )
     staged = folder / (WEIGHTS_FILE + ".partial")
     save_file(weights, staged)
     staged.replace(folder / WEIGHTS_FILE)
@@ -50,23 +57,34 @@ def load_config(folder: Path | str) -> ModelConfig:
 def load_checkpoint(folder: Path | str) -> Decoder:
     """A decoder in float32 and evaluation mode; every tensor must fit and be finite."""
     config = load_config(folder)
-    with torch.device("meta"):
-        shapes = {k: tuple(v.shape) for k, v in Decoder(config).state_dict().items()}
+    with torch.device("meta"):  # no random weights, only to be overwritten
+        decoder = Decoder(config)
+    wanted = {name: tuple(tensor.shape) for name, tensor in decoder.state_dict().items()}
     path = Path(folder) / WEIGHTS_FILE
     try:
         with safe_open(path, framework="pt") as file:
             found = {k: tuple(file.get_slice(k).get_shape()) for k in file.keys()}  # noqa: SIM118
-            _compare(path, shapes, found)
-            decoder = Decoder(config)
-            state = decoder.state_dict()
-            for name in shapes:
-                tensor = file.get_tensor(name).float()
-                if not torch.isfinite(tensor).all():
-                    raise EdgeformerError(f"`{path}`: tensor {name} holds NaN or infinity")
-                state[name].copy_(tensor)
+            _compare(path, wanted, found)
+            state = {name: _read(path, file, name) for name in wanted}
     except (OSError, SafetensorError) as error:
-        raise EdgeformerError(f"cannot read `{path}`: {error}") from error
+        raise EdgeformerError(
+            f"cannot read `{path}`: {error}; copy the checkpoint again, or train it again"
+        ) from error
+    decoder.load_state_dict(state, assign=True)
+    decoder.add_tables()
     return decoder.eval()
+
+
+def _read(path: Path, file: safe_open, name: str) -> torch.Tensor:
+    stored = file.get_slice(name).get_dtype()
+    if stored not in DTYPES:
+        raise EdgeformerError(
+            f"`{path}`: tensor {name} is {stored}; expected {', '.join(sorted(DTYPES))}"
+        )
+    tensor = file.get_tensor(name).to(torch.float32, copy=True)  # not a view of the mapped file
+    if not torch.isfinite(tensor).all():
+        raise EdgeformerError(f"`{path}`: tensor {name} holds NaN or infinity")
+    return tensor
 
 
 def _compare(path: Path, wanted: dict[str, tuple], found: dict[str, tuple]) -> None:

@@ -7,11 +7,13 @@ step (`step.py`) runs the same modules and replaces only how attention finds its
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from edgeformer.errors import EdgeformerError
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.layers import Block, Norm, Rotary
 from edgeformer.nn.rope import rope_tables
@@ -35,12 +37,17 @@ class Decoder(nn.Module):
             self.head = nn.Linear(c.d_model, c.vocab_size, bias=False)
         self.head_bias = nn.Parameter(torch.zeros(c.vocab_size)) if c.head_bias else None
         self.dropout = nn.Dropout(c.dropout)
-        self._add_tables()
+        self.add_tables()
         self.reset_parameters()
 
     def forward(self, token_ids: torch.Tensor) -> torch.Tensor:
         """Logits of every position: int [B, T] -> float32 [B, T, vocab]."""
         batch, length = token_ids.shape
+        if length > self.config.max_positions:
+            raise EdgeformerError(
+                f"the sequence has {length} tokens, but the model has max_positions "
+                f"{self.config.max_positions}; shorten it, or make a model with more"
+            )
         positions = torch.arange(length, device=token_ids.device).repeat(batch)  # [B * T]
         x = self.dropout(self.embed(token_ids.reshape(-1), positions))
         attend = FullAttention(self, batch, length)
@@ -97,7 +104,8 @@ class Decoder(nn.Module):
                 scale = std / math.sqrt(2 * self.config.n_layers) if narrow else std
                 p.normal_(0.0, scale, generator=generator)
 
-    def _add_tables(self) -> None:
+    def add_tables(self) -> None:
+        """Compute the position tables anew; needed where the module was made on `meta`."""
         c = self.config
         used = {c.layer_rope(i) for i in range(c.n_layers)}
         for kind, rope in (("global", c.rope), ("local", c.local_rope)):
@@ -110,6 +118,16 @@ class Decoder(nn.Module):
             self.register_buffer("sinusoids", table, persistent=False)
         if c.position == "alibi":
             self.register_buffer("slopes", alibi_slopes(c.n_heads), persistent=False)
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Decoder:
+        """Move and cast as asked, but leave position tables in float32: half is too coarse."""
+        tables = dict(self.named_buffers(recurse=False))
+        super()._apply(fn, recurse)
+        for name, table in tables.items():
+            moved = getattr(self, name)
+            if moved.dtype != table.dtype:
+                setattr(self, name, table.to(moved.device))
+        return self
 
 
 class FullAttention:
@@ -133,17 +151,15 @@ class FullAttention:
         groups = c.n_heads // c.n_kv_heads
         k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (k, v))
         dropout = c.dropout if self.training else 0.0
-        mask = self._mask(c.layer_window(layer))
-        if c.attention_soft_cap is None:
-            plain = self.slopes is None and c.layer_window(layer) is None
-            mask, dropout = (None, dropout) if plain else (mask.to(q.dtype), dropout)
-            y = F.scaled_dot_product_attention(
-                q, k, v, mask, dropout_p=dropout, is_causal=plain, scale=1.0
-            )
-        else:
+        window = c.layer_window(layer)
+        if window is None and self.slopes is None and c.attention_soft_cap is None:
+            y = F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True, scale=1.0)
+        else:  # in float32: half precision cannot hold ALiBi's distances
             scores = (q @ k.transpose(-1, -2)).float()
-            scores = torch.tanh(scores / c.attention_soft_cap) * c.attention_soft_cap + mask
-            y = F.dropout(scores.softmax(-1).to(v.dtype), dropout, self.training) @ v
+            if c.attention_soft_cap is not None:
+                scores = torch.tanh(scores / c.attention_soft_cap) * c.attention_soft_cap
+            weights = (scores + self._mask(window)).softmax(-1).to(v.dtype)
+            y = F.dropout(weights, dropout, self.training) @ v
         return y.transpose(1, 2).reshape(-1, c.n_heads * c.head_dim)
 
     def _mask(self, window: int | None) -> torch.Tensor:

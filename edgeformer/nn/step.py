@@ -63,8 +63,10 @@ class CachedStep(nn.Module):
     ) -> tuple[torch.Tensor, ...]:
         rows, past = (None, rest) if self.one else (rest[0], rest[1:])
         decoder, c = self.decoder, self.config
-        x = decoder.embed(token_ids, positions)  # [T, d_model]
-        rotary = decoder.rotary(positions)
+        # padding has no row in a position table, and what a negative index gathers is not defined
+        seats = positions if self.one else torch.maximum(positions, self.zero)
+        x = decoder.embed(token_ids, seats)  # [T, d_model]
+        rotary = decoder.rotary(seats)
         attend = CachedAttention(self, positions, past_positions, past)
         for i, block in enumerate(decoder.blocks):
             x = block(x, rotary[c.layer_rope(i)], attend)
