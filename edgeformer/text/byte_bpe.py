@@ -39,7 +39,7 @@ class ByteBpe(Tokenizer):
         self._split = split
         self._cache = {}  # type: Dict[str, List[int]]
 
-    def _encode_ordinary(self, text: str) -> List[int]:
+    def _encode_ordinary(self, text: str, start: int) -> List[int]:
         if self._add_prefix_space and not text.startswith(" "):
             text = " " + text
         if not self._split:

@@ -26,7 +26,7 @@ class CharTokenizer(Tokenizer):
         added = [AddedToken(content, token_id) for content, token_id in special_tokens.items()]
         super().__init__(token_bytes, added)
 
-    def _encode_ordinary(self, text: str) -> List[int]:
+    def _encode_ordinary(self, text: str, start: int) -> List[int]:
         try:
             return [self._id_of[character] for character in text]
         except KeyError as error:
@@ -34,7 +34,7 @@ class CharTokenizer(Tokenizer):
         raise EdgeformerError(
             "character %r (U+%04X, number %d of the text) is not one of the %d that this model "
             "was trained on; replace it, or train the model again on text that holds it"
-            % (unknown, ord(unknown), text.index(unknown), len(self._id_of))
+            % (unknown, ord(unknown), start + text.index(unknown) + 1, len(self._id_of))
         )
 
 
@@ -42,6 +42,8 @@ def read_char(document: Dict[str, Any], path: str) -> CharTokenizer:
     """A CharTokenizer from the JSON of its file, checked."""
     if set(document) != _KEYS:
         raise refusal(path, "its keys are %s, not %s" % (sorted(document), sorted(_KEYS)))
+    if document["kind"] != "char":
+        raise refusal(path, "its kind is %.40r; only 'char' is known" % (document["kind"],))
     characters = text_of(path, document["characters"], "characters")
     if len(set(characters)) != len(characters):
         twice = next(one for one in characters if characters.count(one) > 1)

@@ -113,8 +113,12 @@ def _read_added_tokens(written: Any, vocab: Dict[str, int], path: str) -> List[A
         if content in added:
             raise refusal(path, "added token %r stands twice" % content)
         owner = token_of_id.get(token_id, content)
-        if owner != content or vocab.get(content, token_id) != token_id:
+        if owner != content:
             raise refusal(path, "added token %r has the id %d of %r" % (content, token_id, owner))
+        if vocab.get(content, token_id) != token_id:
+            raise refusal(path, "added token %r has two ids" % content)
+        if content in vocab and _spelled_bytes(content) not in (None, content.encode("utf-8")):
+            raise refusal(path, "added token %r is also a byte's letter" % content)
         token_of_id[token_id] = content
         added[content] = token
     return list(added.values())

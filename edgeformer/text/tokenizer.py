@@ -1,7 +1,7 @@
 """What every tokenizer of a bundle can do; encoding a piece of text is left to each kind."""
 
 import re
-from typing import Iterable, List, NamedTuple, Optional
+from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Tuple
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.text.stream import TextStream
@@ -55,11 +55,11 @@ class Tokenizer:
         """
         _check_text(text)
         ids = []  # type: List[int]
-        for part in self._cut_at_added_tokens(text, allow_special):
+        for start, part in self._cut_at_added_tokens(text, allow_special):
             if isinstance(part, AddedToken):
                 ids.append(part.token_id)
             else:
-                ids.extend(self._encode_ordinary(part))
+                ids.extend(self._encode_ordinary(part, start))
         return ids
 
     def decode(self, ids: Iterable[int], show_special: bool = False) -> str:
@@ -70,7 +70,8 @@ class Tokenizer:
     def stream(self, show_special: bool = False) -> TextStream:
         return TextStream(self._shown_bytes if show_special else self._visible_bytes)
 
-    def _encode_ordinary(self, text: str) -> List[int]:
+    def _encode_ordinary(self, text: str, start: int) -> List[int]:
+        """The ids of a stretch without added tokens; start is its place, for errors."""
         raise NotImplementedError
 
     def _shown_bytes(self, token_id: int) -> bytes:
@@ -86,20 +87,21 @@ class Tokenizer:
     def _visible_bytes(self, token_id: int) -> bytes:
         return b"" if token_id in self._hidden else self._shown_bytes(token_id)
 
-    def _cut_at_added_tokens(self, text: str, allow_special: bool) -> list:
-        """text as a list of str and AddedToken."""
-        parts = [text] if text else []  # type: list
+    def _cut_at_added_tokens(self, text: str, allow_special: bool) -> List[Tuple[int, Any]]:
+        """text as a list of (start, str or AddedToken)."""
+        parts = [(0, text)] if text else []  # type: List[Tuple[int, Any]]
         for matcher in self._matchers:
-            cut = []  # type: list
-            for part in parts:
+            cut = []  # type: List[Tuple[int, Any]]
+            for start, part in parts:
                 if isinstance(part, AddedToken):
-                    cut.append(part)
+                    cut.append((start, part))
                 else:
-                    cut.extend(self._cut_once(part, matcher, allow_special))
+                    for offset, piece in self._cut_once(part, matcher, allow_special):
+                        cut.append((start + offset, piece))
             parts = cut
         return parts
 
-    def _cut_once(self, text, matcher, allow_special):
+    def _cut_once(self, text: str, matcher: Any, allow_special: bool) -> Iterator[Tuple[int, Any]]:
         done = 0
         for match in matcher.finditer(text):
             token = self._by_content[match.group()]
@@ -110,13 +112,12 @@ class Tokenizer:
                 start -= 1
             while token.rstrip and end < len(text) and is_space(text[end]):
                 end += 1
-            # The white space that an earlier token took is gone; the token itself is not.
             if done < start:
-                yield text[done:start]
-            yield token
+                yield done, text[done:start]
+            yield start, token
             done = end
         if done < len(text):
-            yield text[done:]
+            yield done, text[done:]
 
 
 def _any_of(contents: List[str]):
@@ -136,5 +137,5 @@ def _check_text(text: str) -> None:
         raise EdgeformerError(
             "character %d of the text is U+%04X, half of a surrogate pair, and no text; a terminal "
             "that is not set to UTF-8 makes these: run `export LC_ALL=C.UTF-8` and try again"
-            % (error.start, ord(text[error.start]))
+            % (error.start + 1, ord(text[error.start]))
         ) from None
