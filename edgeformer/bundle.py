@@ -2,12 +2,14 @@
 
 import hashlib
 import os
+import re
 import stat
 from typing import Dict
 
 from edgeformer import strictjson
 from edgeformer.errors import BundleError
 from edgeformer.manifest import MANIFEST_FORMAT, Manifest, manifest_json, parse_manifest
+from edgeformer.onnxfile import external_data
 
 __all__ = ["MANIFEST_FORMAT", "Bundle", "Manifest", "manifest_json", "read_manifest"]
 
@@ -47,6 +49,8 @@ class Bundle:
         bundle = cls(path, read_manifest(manifest_path))
         for name, entry in bundle.manifest.files.items():
             bundle._check_file(name, entry.bytes)
+        for graph in bundle.manifest.graphs.values():
+            bundle._check_weights(graph.file)
         return bundle
 
     def file(self, name: str) -> str:
@@ -95,6 +99,23 @@ class Bundle:
                 f"{name} in {self.path} has {found} bytes, the manifest says {size}; "
                 "copy or export the bundle again"
             )
+
+    def _check_weights(self, graph: str) -> None:
+        """Every tensor that a graph keeps outside itself must lie inside a file of the bundle."""
+        for entry in external_data(self.file(graph), graph):
+            location = entry.get("location", "")
+            if location not in self.manifest.files:
+                raise BundleError(
+                    f"{graph} takes weights from {location[:60]!r}, which is not a file of this "
+                    "bundle; export it again"
+                )
+            size = self.manifest.files[location].bytes
+            numbers = [entry.get("offset", "0"), entry.get("length", "")]
+            if not all(re.match(r"\d{1,15}\Z", number, re.ASCII) for number in numbers):
+                raise BundleError(f"{graph} does not say which bytes of {location} it needs")
+            end = int(numbers[0]) + int(numbers[1])
+            if end > size:
+                raise BundleError(f"{graph} needs {end} bytes of {location}, it has {size}")
 
 
 def _sha256(path: str, name: str) -> str:

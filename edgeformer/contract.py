@@ -34,8 +34,8 @@ def portable_graph(kind: str, file: str, model: Dict[str, Any]) -> Graph:
 
     `decode` takes exactly one token and gives its logits: T = R = 1 and no `rows`.
     """
-    tokens = 1 if kind == "decode" else "T"  # type: Dim
-    rows = 1 if kind == "decode" else "R"  # type: Dim
+    tokens: Dim = 1 if kind == "decode" else "T"
+    rows: Dim = 1 if kind == "decode" else "R"
     width = model["n_kv_heads"] * model["head_dim"]
     inputs = [
         TensorSpec("token_ids", "int32", (tokens,)),

@@ -1,0 +1,119 @@
+"""What runs a bundle: the interface that the generation loop sees, and the choice of one."""
+
+from typing import TYPE_CHECKING, FrozenSet, List, NamedTuple, Optional, Sequence
+
+from edgeformer.bundle import Bundle
+from edgeformer.errors import EdgeformerError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class Output(NamedTuple):
+    """What one step gives: exactly one of the two, for each of the rows that were asked for."""
+
+    logits: "Optional[np.ndarray]"  # float32 [R, vocab], the caller's own
+    tokens: Optional[List[int]]  # the most likely token of each row
+
+
+class Rows(NamedTuple):
+    """Cached rows taken out of a backend, to be put back into one with the same bundle."""
+
+    positions: "np.ndarray"  # int32 [N]
+    values: "np.ndarray"  # float32 [2 * n_layers, N, kv_width]
+
+
+class Backend:
+    """Computes steps of one model and owns its cache. For one thread at a time.
+
+    A cached row holds the keys and values of one token at one position. Rows are counted in the
+    order in which they came; what a token sees is decided by positions alone.
+    """
+
+    name = ""  # what `open_backend` calls it
+    reason = ""  # why this one was chosen
+    abilities: FrozenSet[str] = frozenset()  # optional methods that work here
+    threads = 0  # CPU threads that compute a step; 0: none do
+
+    # The stream that fills the cache. A stream that finds another one here has lost its rows.
+    owner: Optional[object] = None
+
+    @property
+    def cached(self) -> int:
+        """Rows in use."""
+        raise NotImplementedError
+
+    def step(
+        self,
+        token_ids: Sequence[int],
+        positions: Sequence[int],
+        rows: Sequence[int],
+        want: str = "logits",
+    ) -> Output:
+        """Run 1 to `chunk` tokens at their absolute positions and keep their rows.
+
+        Position -1 is padding: computed, never seen, not kept. `rows` (at least one) says which
+        of the tokens get an output; `want` is "logits" or "token". A step that raises keeps no row.
+        """
+        raise NotImplementedError
+
+    def truncate(self, rows: int) -> None:
+        """Forget all but the first `rows` rows."""
+        raise NotImplementedError
+
+    def drop(self, start: int, stop: int) -> None:
+        """Forget rows start to stop - 1. Ability "drop"."""
+        raise NotImplementedError
+
+    def read_rows(self, start: int, stop: int) -> Rows:
+        """A copy of rows start to stop - 1. Ability "rows"."""
+        raise NotImplementedError
+
+    def write_rows(self, rows: Rows) -> None:
+        """Append rows that `read_rows` gave. Ability "rows"."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Free the model and the cache; every later call is an error."""
+        raise NotImplementedError
+
+    def __enter__(self) -> "Backend":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+
+BACKENDS = ("auto", "ort", "trt")
+
+
+def open_backend(bundle: Bundle, name: str = "auto", threads: Optional[int] = None) -> Backend:
+    """Load a bundle's graph. `threads`: None means one for each physical core that we may use."""
+    if name not in BACKENDS:
+        raise EdgeformerError(f"no backend is called {name!r}; choose {', '.join(BACKENDS)}")
+    if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= 1024):
+        raise EdgeformerError(f"threads is {threads!r}; it must be an integer from 1 to 1024")
+    if name == "trt":
+        raise EdgeformerError(
+            "this version of edgeformer cannot run TensorRT yet; use --backend ort"
+        )
+    backend = _open_ort(bundle, threads)
+    if name == "auto":
+        backend.reason = "ort: this version of edgeformer has no other backend"
+    else:
+        backend.reason = "ort: asked for"
+    return backend
+
+
+def _open_ort(bundle: Bundle, threads: Optional[int]) -> Backend:
+    try:
+        from edgeformer.backends.ort import OrtBackend
+    except ImportError as error:
+        missing = (error.name or "").split(".")[0]
+        if missing == "edgeformer":
+            raise
+        raise EdgeformerError(
+            f"ONNX Runtime cannot be imported ({error}); "
+            "install it with: python -m pip install onnxruntime"
+        ) from error
+    return OrtBackend(bundle, threads)

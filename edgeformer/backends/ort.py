@@ -1,0 +1,219 @@
+"""ONNX Runtime on the CPU: one session of prefill.onnx, and a cache that it reads in place."""
+
+from typing import Any, List, Optional, Sequence, Tuple
+
+import numpy as np
+import onnxruntime
+from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
+
+from edgeformer.backends import Backend, Output, Rows
+from edgeformer.backends.rows import RowCache
+from edgeformer.backends.threads import default_threads
+from edgeformer.bundle import Bundle
+from edgeformer.contract import TensorSpec, cache_names, difference
+from edgeformer.errors import BundleError, EdgeformerError
+
+DTYPES = {"tensor(float)": "float32", "tensor(int32)": "int32"}
+ORT_ERRORS = tuple(
+    kind
+    for kind in vars(ort_state).values()
+    if isinstance(kind, type) and issubclass(kind, Exception)
+)
+LOG_FATAL = 4  # an error reaches the user as an exception, not also as a line on stderr
+
+
+class OrtBackend(Backend):
+    """Runs `prefill.onnx` at any T: a second session for decode.onnx would hold the weights twice.
+
+    Inputs and outputs are bound by address. What is bound changes only with the number of tokens
+    or when the cache grows into its next bucket; a step in between costs no Python by layer.
+    """
+
+    name = "ort"
+    abilities = frozenset(("drop", "rows"))
+
+    def __init__(self, bundle: Bundle, threads: Optional[int] = None) -> None:
+        manifest = bundle.manifest
+        _check_release(manifest.min_onnxruntime)
+        self.threads = default_threads() if threads is None else threads
+        graph = manifest.graphs["prefill"]
+        self._session = _session(bundle.file(graph.file), graph.file, self.threads)
+        self._refuse_other_tensors("inputs", self._session.get_inputs(), graph.inputs)
+        self._refuse_other_tensors("outputs", self._session.get_outputs(), graph.outputs)
+        self._binding = self._session.io_binding()
+        self._bound = (0, 0, 0)  # tokens, rows with outputs, past rows
+
+        sizes = manifest.model
+        width = sizes["n_kv_heads"] * sizes["head_dim"]
+        self._names = cache_names(sizes["n_layers"])
+        self._vocabulary = sizes["vocab_size"]
+        self._max_positions = sizes["max_positions"]
+        self._cache = RowCache(len(self._names), manifest.capacity, width)
+        self._chunk = chunk = min(manifest.chunk, manifest.capacity)
+        self._new = np.zeros((len(self._names), chunk, width), np.float32)
+        self._logits = np.zeros((1, self._vocabulary), np.float32)  # grows to the most rows
+        self._token_ids = np.zeros(chunk, np.int32)
+        self._positions = np.zeros(chunk, np.int32)
+        self._rows = np.zeros(chunk, np.int32)
+
+    @property
+    def cached(self) -> int:
+        return self._cache.used
+
+    def step(
+        self,
+        token_ids: Sequence[int],
+        positions: Sequence[int],
+        rows: Sequence[int],
+        want: str = "logits",
+    ) -> Output:
+        count, outputs = len(token_ids), len(rows)
+        kept = self._check_step(token_ids, positions, rows, want)
+        self._token_ids[:count] = token_ids
+        self._positions[:count] = positions
+        self._rows[:outputs] = rows
+        past = self._cache.past()
+        if self._bound != (count, outputs, past):
+            self._bind(count, outputs, past)
+        try:
+            self._session.run_with_iobinding(self._binding)
+        except ORT_ERRORS as error:
+            raise EdgeformerError(f"onnxruntime failed in a step: {error}") from None
+        if want == "token":
+            output = Output(None, self._most_likely(outputs))
+        else:
+            output = Output(self._logits[:outputs].copy(), None)
+        self._cache.append(self._new[:, :count], self._positions[:count], kept)
+        return output
+
+    def truncate(self, rows: int) -> None:
+        self._check_open()
+        self._cache.truncate(rows)
+
+    def drop(self, start: int, stop: int) -> None:
+        self._check_open()
+        self._cache.drop(start, stop)
+
+    def read_rows(self, start: int, stop: int) -> Rows:
+        self._check_open()
+        return self._cache.read(start, stop)
+
+    def write_rows(self, rows: Rows) -> None:
+        self._check_open()
+        self._cache.write(rows)
+
+    def close(self) -> None:
+        self._session = self._binding = None
+        self._cache = RowCache(0, 1, 0)
+        self._new = self._logits = np.zeros((0, 0, 0), np.float32)
+
+    def _check_step(
+        self, token_ids: Sequence[int], positions: Sequence[int], rows: Sequence[int], want: str
+    ) -> int:
+        """Refuse what the graph would answer with garbage; the number of rows to keep."""
+        self._check_open()
+        count = len(token_ids)
+        if not 1 <= count <= self._chunk or len(positions) != count:
+            raise EdgeformerError(
+                f"a step has {count} tokens and {len(positions)} positions; it takes "
+                f"1 to {self._chunk} tokens with one position each"
+            )
+        if min(token_ids) < 0 or max(token_ids) >= self._vocabulary:
+            wrong = min(token_ids) if min(token_ids) < 0 else max(token_ids)
+            raise EdgeformerError(f"token id {wrong} is not in 0 to {self._vocabulary - 1}")
+        if min(positions) < -1 or max(positions) >= self._max_positions:
+            wrong = min(positions) if min(positions) < -1 else max(positions)
+            raise EdgeformerError(
+                f"position {wrong} is not in -1 to {self._max_positions - 1}, "
+                f"the positions that the model knows"
+            )
+        if not 1 <= len(rows) <= count or min(rows) < 0 or max(rows) >= count:
+            raise EdgeformerError(f"rows {list(rows)[:8]} must name 1 to {count} of {count} tokens")
+        if want not in ("logits", "token"):
+            raise EdgeformerError(f'a step gives "logits" or "token", not {want!r}')
+        kept = count - list(positions).count(-1)
+        self._cache.check_room(kept)
+        return kept
+
+    def _check_open(self) -> None:
+        if self._session is None:
+            raise EdgeformerError("the model is closed; load the bundle again")
+
+    def _bind(self, count: int, outputs: int, past: int) -> None:
+        """Give onnxruntime the addresses for this many tokens, outputs and past rows."""
+        if outputs > len(self._logits):
+            self._logits = np.zeros((outputs, self._vocabulary), np.float32)
+        self._bound = (0, 0, 0)  # in case of an interrupt half-way
+        cache = self._cache
+        width = cache.values.shape[2]
+        self._bind_input("token_ids", self._token_ids, (count,))
+        self._bind_input("positions", self._positions, (count,))
+        self._bind_input("past_positions", cache.positions, (past,))
+        self._bind_input("rows", self._rows, (outputs,))
+        self._bind_output("logits", self._logits, (outputs, self._vocabulary))
+        for index, name in enumerate(self._names):
+            self._bind_input("past." + name, cache.values[index], (past, width))
+            self._bind_output("new." + name, self._new[index], (count, width))
+        self._bound = (count, outputs, past)
+
+    def _bind_input(self, name: str, array: np.ndarray, shape: Tuple[int, ...]) -> None:
+        self._binding.bind_input(name, "cpu", 0, array.dtype.type, shape, _address(array))
+
+    def _bind_output(self, name: str, array: np.ndarray, shape: Tuple[int, ...]) -> None:
+        self._binding.bind_output(name, "cpu", 0, array.dtype.type, shape, _address(array))
+
+    def _most_likely(self, outputs: int) -> List[int]:
+        tokens = []
+        for logits in self._logits[:outputs]:
+            token = int(logits.argmax())
+            if not -np.inf < logits[token] < np.inf:  # argmax finds a NaN before any number
+                raise EdgeformerError(f"the model gave a logit of {logits[token]}: {NOT_FINITE}")
+            tokens.append(token)
+        return tokens
+
+    @staticmethod
+    def _refuse_other_tensors(what: str, found: Any, listed: Tuple[TensorSpec, ...]) -> None:
+        specs = []
+        for tensor in found:
+            dims = tuple(dim if isinstance(dim, int) else str(dim) for dim in tensor.shape)
+            specs.append(TensorSpec(tensor.name, DTYPES.get(tensor.type, tensor.type), dims))
+        wrong = difference(tuple(specs), listed)
+        if wrong:
+            raise BundleError(
+                f"the {what} of the graph are not those of the manifest: {wrong}; "
+                "copy or export the bundle again"
+            )
+
+
+NOT_FINITE = "its weights or its precision are broken; run: python -m edgeformer check BUNDLE"
+
+
+def _check_release(oldest: str) -> None:
+    found = onnxruntime.__version__
+    if _numbers(found) < _numbers(oldest):
+        raise EdgeformerError(
+            f"this bundle needs onnxruntime {oldest} or newer, {found} is installed; "
+            f"run: python -m pip install 'onnxruntime>={oldest}'"
+        )
+
+
+def _numbers(release: str) -> List[int]:
+    return [int(part) if part.isdigit() else 0 for part in release.split(".")[:2]]
+
+
+def _session(path: str, name: str, threads: int) -> Any:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = LOG_FATAL
+    try:
+        return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+    except ORT_ERRORS + (ValueError, RuntimeError) as error:
+        raise BundleError(
+            f"onnxruntime {onnxruntime.__version__} cannot load {name}: {error}; "
+            "copy or export the bundle again"
+        ) from None
+
+
+def _address(array: np.ndarray) -> int:
+    return array.__array_interface__["data"][0]

@@ -1,0 +1,84 @@
+"""The cache of a backend whose rows live in this process's memory."""
+
+import numpy as np
+
+from edgeformer.backends import Rows
+from edgeformer.errors import EdgeformerError
+
+BUCKET = 64  # rows; a graph sees the cache in whole buckets, so its shapes change rarely
+
+
+class RowCache:
+    """Keys and values of every layer, each row at the position that it holds.
+
+    values     float32 [2 * n_layers, rows, width]   any prefix of rows is contiguous in a layer
+    positions  int32 [rows]                          -1: an empty row, which nobody sees
+    """
+
+    def __init__(self, layers: int, capacity: int, width: int) -> None:
+        self.capacity = capacity
+        self.used = 0
+        self.bucket = min(BUCKET, capacity)
+        rows = -(-capacity // self.bucket) * self.bucket
+        try:
+            # Zeros, not garbage: a masked row still computes, and 0 x NaN is NaN.
+            self.values = np.zeros((layers, rows, width), np.float32)
+        except (MemoryError, ValueError) as error:
+            raise EdgeformerError(
+                f"no memory for a cache of {layers} x {rows} x {width} numbers: {error}; "
+                "export with a smaller capacity"
+            ) from None
+        self.positions = np.full(rows, -1, np.int32)
+
+    def past(self) -> int:
+        """Rows that a graph must see: whole buckets, and one where the cache is empty."""
+        return max(1, -(-self.used // self.bucket)) * self.bucket
+
+    def append(self, values: np.ndarray, positions: np.ndarray, kept: int) -> None:
+        """Add new rows, all layers in one strided copy. `kept` of them have a position, not -1."""
+        end = self.used + kept
+        if kept < len(positions):
+            real = np.flatnonzero(positions >= 0)
+            values, positions = values[:, real], positions[real]
+        self.values[:, self.used : end] = values
+        self.positions[self.used : end] = positions
+        self.used = end
+
+    def truncate(self, rows: int) -> None:
+        self.check_range(0, rows)
+        # Not only the rows in use: an interrupt may have left more behind.
+        self.positions[rows:] = -1
+        self.used = rows
+
+    def drop(self, start: int, stop: int) -> None:
+        self.check_range(start, stop)
+        left = self.used - (stop - start)
+        self.values[:, start:left] = self.values[:, stop : self.used]
+        self.positions[start:left] = self.positions[stop : self.used]
+        self.truncate(left)
+
+    def read(self, start: int, stop: int) -> Rows:
+        self.check_range(start, stop)
+        return Rows(self.positions[start:stop].copy(), self.values[:, start:stop].copy())
+
+    def write(self, rows: Rows) -> None:
+        layers, _, width = self.values.shape
+        wanted = (layers, len(rows.positions), width)
+        if rows.values.shape != wanted:
+            raise EdgeformerError(
+                f"rows of shape {rows.values.shape} do not fit the cache, which takes {wanted}; "
+                "read them from the same bundle"
+            )
+        self.check_room(len(rows.positions))
+        self.append(rows.values, rows.positions, len(rows.positions))
+
+    def check_room(self, count: int) -> None:
+        if self.used + count > self.capacity:
+            raise EdgeformerError(
+                f"the cache holds {self.used} rows of {self.capacity}, {count} more do not fit; "
+                "export with a larger capacity"
+            )
+
+    def check_range(self, start: int, stop: int) -> None:
+        if not 0 <= start <= stop <= self.used:
+            raise EdgeformerError(f"rows {start} to {stop} are not in the {self.used} in use")

@@ -1,0 +1,44 @@
+"""`check`: every byte of a bundle, then its golden tokens on this machine."""
+
+import argparse
+
+from edgeformer.cli import console
+from edgeformer.errors import CheckFailed
+
+
+def parser() -> argparse.ArgumentParser:
+    made = console.parser(
+        "check",
+        "Read every byte of a bundle against its sha256, then compute its golden tokens here. "
+        "Exit 0: all equal. 1: the tokens differ. 2: the bundle is damaged or cannot run here.",
+    )
+    console.add_backend_options(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from edgeformer.backends import open_backend
+    from edgeformer.bundle import Bundle
+
+    bundle = Bundle.open(arguments.bundle)
+    sizes = bundle.sizes()
+    console.say(f"reading {len(sizes)} files, {sum(sizes.values()) / 1e6:.1f} MB ...")
+    bundle.verify_hashes()
+    console.say("every file is what the exporter wrote")
+
+    from edgeformer.generation.golden import golden_mismatches
+
+    golden = bundle.manifest.golden
+    with open_backend(bundle, arguments.backend, arguments.threads) as backend:
+        console.say(f"backend: {backend.reason}")
+        wrong = golden_mismatches(backend, bundle.manifest)
+    total = len(golden.greedy_ids)
+    if wrong:
+        first = wrong[0]
+        raise CheckFailed(
+            f"{len(wrong)} of {total} golden tokens differ on this machine; the first at step "
+            f"{first.step}: {first.found} where {first.expected} was expected, by a logit margin "
+            f"of {first.margin:.3g}. If it is tiny, arithmetic here differs; if not, export again"
+        )
+    console.say(f"all {total} golden tokens are equal")
+    return 0

@@ -1,0 +1,77 @@
+"""Text through a terminal or a pipe, whatever encoding Python believes it has."""
+
+import argparse
+import codecs
+import os
+import sys
+
+from edgeformer.errors import EdgeformerError
+
+
+def parser(verb: str, description: str) -> argparse.ArgumentParser:
+    """A parser that knows the bundle; no abbreviations, so that options can be added later."""
+    made = argparse.ArgumentParser(
+        prog=f"python -m edgeformer {verb}", description=description, allow_abbrev=False
+    )
+    made.add_argument("bundle", metavar="BUNDLE", help="bundle directory")
+    return made
+
+
+def add_backend_options(made: argparse.ArgumentParser) -> None:
+    made.add_argument("--backend", default="auto", metavar="NAME", help="auto (default), ort, trt")
+    made.add_argument(
+        "--threads", type=int, metavar="N", help="CPU threads (default: the physical cores)"
+    )
+
+
+def say(line: str) -> None:
+    """One line on stderr, where everything but the answer goes."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def argument_text(text: str, what: str) -> str:
+    """A command-line argument as the UTF-8 that was typed.
+
+    Python 3.6 in the C locale reads bytes above 127 as half surrogate pairs.
+    """
+    try:
+        text.encode("utf-8")
+        return text
+    except UnicodeEncodeError:
+        return decoded(os.fsencode(text), what)
+
+
+def decoded(raw: bytes, what: str) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise EdgeformerError(
+            f"{what} is not UTF-8: byte 0x{raw[error.start]:02x} at offset {error.start}; "
+            "convert it first, for example with iconv -t UTF-8"
+        ) from None
+
+
+def standard_input() -> str:
+    """All of stdin, without its last line break."""
+    if sys.stdin is None:
+        raise EdgeformerError("standard input is closed; give the prompt as an argument")
+    text = decoded(sys.stdin.buffer.read(), "standard input")
+    return text[:-1] if text.endswith("\n") else text
+
+
+class TextOut:
+    """Writes text to stdout as it comes.
+
+    A stdout that Python takes for ASCII (the C locale on 3.6) gets UTF-8, as later Pythons do;
+    any other encoding gets a question mark for what it lacks.
+    """
+
+    def __init__(self) -> None:
+        self._raw = None if sys.stdout is None else sys.stdout.buffer
+        name = getattr(sys.stdout, "encoding", None) or "utf-8"
+        self._encoding = "utf-8" if codecs.lookup(name).name == "ascii" else name
+
+    def write(self, text: str) -> None:
+        if self._raw is not None and text:
+            self._raw.write(text.encode(self._encoding, "replace"))
+            self._raw.flush()

@@ -1,0 +1,89 @@
+"""`generate`: a prompt in, text out as it comes."""
+
+import argparse
+import json
+import re
+from typing import Any, Dict, List, Optional, Union
+
+from edgeformer.cli import console
+from edgeformer.errors import EdgeformerError
+
+
+def parser() -> argparse.ArgumentParser:
+    made = console.parser("generate", "Stream text from a bundle: text on stdout, stats on stderr.")
+    add = made.add_argument
+    add("prompt", metavar="PROMPT", help="the text to continue; - reads stdin, less its last break")
+    add("--max-new-tokens", type=int, metavar="N", help="stop after N tokens (default: cache full)")
+    add("--temperature", type=float, metavar="T", help="0: the likeliest token always; up to 100")
+    add("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens; 0: all")
+    add("--top-p", type=float, metavar="P", help="draw from the likeliest that add up to P; 1: all")
+    add("--seed", type=int, metavar="S", help="repeat a draw: 0 to 2**64 - 1 (default: a new one)")
+    add("--stop", action="append", metavar="TEXT", help="end before this text; may be repeated")
+    add("--ids", action="store_true", help="PROMPT and output are token ids, as in: 17 4 9")
+    add("--json", action="store_true", help="one JSON document on stdout, in place of the text")
+    console.add_backend_options(made)
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    sampling = _sampling(arguments)
+    prompt = _prompt(arguments)
+
+    import edgeformer
+
+    with edgeformer.load(arguments.bundle, arguments.backend, arguments.threads) as model:
+        stream = model.stream(prompt, **sampling)
+        console.say(f"backend: {model.backend_reason}")
+        status = 0
+        texts: List[str] = []
+        tokens: List[int] = []
+        out = None if arguments.json else console.TextOut()
+        try:
+            for step in stream:
+                tokens.append(step.token)
+                texts.append(step.text)
+                if out is not None:
+                    out.write(f"{step.token} " if arguments.ids else step.text)
+        except KeyboardInterrupt:
+            status = 130
+        finally:
+            stream.close()
+        if out is not None:
+            out.write("\n")
+        console.say(f"{stream.finish_reason}: {stream.stats}")
+        if arguments.json:
+            stats = dict(stream.stats._asdict(), tokens_per_s=stream.stats.tokens_per_s)
+            document = {
+                "bundle": arguments.bundle,
+                "name": model.bundle.manifest.name,
+                "text": "".join(texts),
+                "tokens": tokens,
+                "finish_reason": stream.finish_reason,
+                "backend_reason": model.backend_reason,
+                "stats": stats,
+            }
+            print(json.dumps(document))
+        return status
+
+
+def _sampling(arguments: argparse.Namespace) -> Dict[str, Any]:
+    """What was asked for; the bundle's defaults hold for the rest."""
+    names = ("max_new_tokens", "temperature", "top_k", "top_p", "seed")
+    asked = {name: getattr(arguments, name) for name in names}
+    if arguments.stop:
+        asked["stop"] = [console.argument_text(text, "--stop") for text in arguments.stop]
+    return {name: value for name, value in asked.items() if value is not None}
+
+
+def _prompt(arguments: argparse.Namespace) -> Union[str, List[int]]:
+    if arguments.prompt == "-":
+        text = console.standard_input()
+    else:
+        text = console.argument_text(arguments.prompt, "the prompt")
+    if not arguments.ids:
+        return text
+    words = text.replace(",", " ").split()
+    wrong: Optional[str] = next((w for w in words if not re.match(r"-?\d{1,18}\Z", w)), None)
+    if wrong is not None:
+        raise EdgeformerError(f"{wrong[:60]!r} is no token id; with --ids the prompt is: 17 4 9")
+    return [int(word) for word in words]

@@ -1,0 +1,54 @@
+"""`info`: what a bundle holds, from its manifest."""
+
+import argparse
+import json
+
+from edgeformer.cli import console
+from edgeformer.manifest import MODEL_SIZES, Manifest
+
+
+def parser() -> argparse.ArgumentParser:
+    made = console.parser("info", "Say what a bundle holds. Nothing is loaded.")
+    made.add_argument("--json", action="store_true", help="the manifest as one JSON document")
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from edgeformer import strictjson
+    from edgeformer.bundle import MANIFEST, Bundle
+
+    bundle = Bundle.open(arguments.bundle)
+    if arguments.json:
+        print(json.dumps(strictjson.read(f"{arguments.bundle}/{MANIFEST}", MANIFEST)))
+    else:
+        console.TextOut().write(_described(bundle.manifest))
+    return 0
+
+
+def _described(manifest: Manifest) -> str:
+    model, source = manifest.model, manifest.source
+    width = model["n_kv_heads"] * model["head_dim"]
+    cache = 2 * model["n_layers"] * width * 4 * manifest.capacity
+    tokenizer = "none: token ids only" if manifest.tokenizer is None else manifest.tokenizer.kind
+    lines = [
+        ("name", manifest.name),
+        ("made by", ", ".join(f"{name} {it}" for name, it in sorted(manifest.producer.items()))),
+        ("checkpoint", f"{source.checkpoint}, licence {source.license or 'unknown'}"),
+        ("target", f"{manifest.target}, dialect {manifest.dialect}, {manifest.precision}"),
+        ("needs", f"onnxruntime {manifest.min_onnxruntime} or newer"),
+        ("model", ", ".join(f"{key} {model[key]}" for key in MODEL_SIZES)),
+        ("capacity", f"{manifest.capacity} tokens, a cache of {cache / 1e6:.1f} MB"),
+        ("chunk", f"{manifest.chunk} tokens"),
+        ("tokenizer", tokenizer),
+        ("end tokens", " ".join(map(str, manifest.eos_token_ids)) or "none"),
+        ("sampling", ", ".join(f"{k} {v}" for k, v in manifest.sampling._asdict().items())),
+        (
+            "golden",
+            f"{len(manifest.golden.greedy_ids)} tokens after "
+            f"{len(manifest.golden.prompt_ids)}, largest logit error "
+            f"{manifest.golden.largest_logit_error:.2g}",
+        ),
+    ]
+    lines += [(name, f"{entry.bytes} bytes") for name, entry in sorted(manifest.files.items())]
+    indent = max(len(name) for name, _ in lines) + 2
+    return "".join(f"{name:{indent}}{text}\n" for name, text in lines)

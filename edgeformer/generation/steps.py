@@ -1,0 +1,63 @@
+"""What a stream hands out. Needs no numpy."""
+
+from typing import NamedTuple, Optional, Tuple
+
+
+class Stats(NamedTuple):
+    """What a stream cost. Time that the caller spends between two steps is not counted."""
+
+    prompt_tokens: int
+    new_tokens: int  # the end token counts
+    load_s: float  # opening the bundle, once per model
+    first_token_s: Optional[float]  # the prompt and the first token
+    token_s: Tuple[float, ...]  # each token after the first
+    seed: Optional[int]  # what repeats this stream; None where it was greedy without a seed
+    backend: str
+    threads: int
+
+    @property
+    def tokens_per_s(self) -> Optional[float]:
+        """n - 1 intervals between n tokens, the prompt left out; None below two tokens."""
+        total = sum(self.token_s)
+        return len(self.token_s) / total if total else None
+
+    def __str__(self) -> str:
+        """One line for people; the tuple's own fields are for programs."""
+        parts = [f"{self.prompt_tokens} prompt + {self.new_tokens} new tokens"]
+        if self.first_token_s is not None:
+            parts.append(f"first after {self.first_token_s * 1000:.0f} ms")
+        if self.tokens_per_s is not None:
+            parts.append(f"then {self.tokens_per_s:.1f} tokens/s")
+        parts.append(f"load {self.load_s:.2f} s")
+        if self.seed is not None:
+            parts.append(f"seed {self.seed}")
+        return ", ".join([*parts, f"{self.backend}, {self.threads} threads"])
+
+
+class Step(NamedTuple):
+    """One token of a stream. Only the last one has a finish reason and stats.
+
+    `text` is what may be shown now: "" while a character is incomplete or a stop string possible.
+
+    stop         the token ends a text; it has no text of its own
+    stop_string  a stop string is complete; the text ends before it
+    length       max_new_tokens
+    capacity     the cache is full
+    """
+
+    token: int
+    text: str
+    finish_reason: Optional[str]
+    stats: Optional[Stats]
+
+
+class Generation(NamedTuple):
+    """A whole stream, joined."""
+
+    text: str
+    tokens: Tuple[int, ...]
+    finish_reason: str
+    stats: Stats
+
+    def __str__(self) -> str:
+        return self.text

@@ -1,0 +1,156 @@
+"""A loaded bundle: text or ids in, a stream out. Needs no numpy until a bundle is loaded."""
+
+import operator
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
+
+from edgeformer.errors import EdgeformerError
+from edgeformer.generation.params import SamplingParams
+from edgeformer.generation.steps import Generation
+
+if TYPE_CHECKING:
+    from edgeformer.backends import Backend
+    from edgeformer.bundle import Bundle
+    from edgeformer.generation.stream import Stream
+    from edgeformer.text import Tokenizer
+
+Prompt = Union[str, Sequence[int]]
+
+
+def load(path: str, backend: str = "auto", threads: Optional[int] = None) -> "Model":
+    """Open a bundle and load its graph. `backend`: "auto", "ort" or "trt".
+
+    `threads`: CPU threads of a step; None means one for each physical core.
+    """
+    from edgeformer.backends import open_backend
+    from edgeformer.bundle import Bundle
+    from edgeformer.text import open_tokenizer
+
+    started = perf_counter()
+    bundle = Bundle.open(path)
+    tokenizer = None if bundle.manifest.tokenizer is None else open_tokenizer(bundle)
+    opened = open_backend(bundle, backend, threads)
+    return Model(bundle, opened, tokenizer, perf_counter() - started)
+
+
+class Model:
+    """One bundle on one backend. It has one cache: one stream at a time, in one thread."""
+
+    def __init__(
+        self,
+        bundle: "Bundle",
+        backend: "Backend",
+        tokenizer: "Optional[Tokenizer]",
+        load_s: float = 0.0,
+    ) -> None:
+        self.bundle = bundle
+        self.backend = backend
+        self.tokenizer = tokenizer  # None: token ids only
+        self.load_s = load_s
+        self._eos_ids = frozenset(bundle.manifest.eos_token_ids)
+
+    @property
+    def backend_reason(self) -> str:
+        """Which backend runs the model, and why that one."""
+        return self.backend.reason
+
+    @property
+    def defaults(self) -> SamplingParams:
+        """The sampling of a stream that asks for nothing else: what the bundle says."""
+        return SamplingParams(**self.bundle.manifest.sampling._asdict())
+
+    def stream(
+        self, prompt: Prompt, params: Optional[SamplingParams] = None, **sampling: Any
+    ) -> "Stream":
+        """Start an answer: an iterator of `Step`, the last one with finish reason and stats.
+
+        Keywords are the fields of SamplingParams; they change `params`, or the bundle's defaults.
+        """
+        from edgeformer.generation.stream import Stream
+
+        chosen = (self.defaults if params is None else params).changed(sampling)
+        ids = self.prompt_ids(prompt)
+        manifest = self.bundle.manifest
+        text = None if self.tokenizer is None else self.tokenizer.stream()
+        return Stream(
+            self.backend,
+            ids,
+            chosen,
+            self._eos_ids,
+            manifest.capacity,
+            manifest.chunk,
+            text,
+            self.load_s,
+        )
+
+    def generate(
+        self, prompt: Prompt, params: Optional[SamplingParams] = None, **sampling: Any
+    ) -> Generation:
+        """A whole answer at once: the steps of `stream`, joined."""
+        steps = list(self.stream(prompt, params, **sampling))
+        last = steps[-1]
+        text = "".join(step.text for step in steps)
+        return Generation(text, tuple(step.token for step in steps), last.finish_reason, last.stats)
+
+    def prompt_ids(self, prompt: Prompt) -> List[int]:
+        """The ids that a prompt puts into the cache.
+
+        Text gets the tokenizer's begin token in front, if there is one. An empty text starts from
+        the begin token, or else from the first end token, which stands before a text in training.
+        """
+        if not isinstance(prompt, str):
+            return self._checked_ids(prompt)
+        if self.tokenizer is None:
+            raise EdgeformerError(
+                "this bundle has no tokenizer; give the prompt as token ids (generate --ids)"
+            )
+        try:
+            prompt.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise EdgeformerError(
+                f"the prompt is not Unicode text: character {error.start} is half a surrogate pair"
+            ) from None
+        manifest = self.bundle.manifest
+        ids = list(self.tokenizer.encode(prompt))
+        begin = manifest.tokenizer.bos_token_id
+        if begin is not None:
+            return [begin] + ids
+        if not ids and manifest.eos_token_ids:
+            return [manifest.eos_token_ids[0]]
+        if not ids:
+            raise EdgeformerError(
+                "the prompt is empty, and the tokenizer has no begin or end token to start from; "
+                "give at least one character"
+            )
+        return ids
+
+    def close(self) -> None:
+        """Free the weights and the cache. A stream that is open ends with an error."""
+        self.backend.close()
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _checked_ids(self, prompt: Sequence[int]) -> List[int]:
+        vocabulary = self.bundle.manifest.model["vocab_size"]
+        ids: List[int] = []
+        if isinstance(prompt, (bytes, bytearray)):
+            raise EdgeformerError("the prompt is bytes; decode it to text first")
+        try:
+            for value in prompt:
+                ids.append(operator.index(value))
+        except TypeError:
+            raise EdgeformerError(
+                f"the prompt is {type(prompt).__name__} and its item {len(ids)} is no token id; "
+                "give text or a list of integers"
+            ) from None
+        for index, value in enumerate(ids):
+            if not 0 <= value < vocabulary:
+                raise EdgeformerError(
+                    f"prompt id {value} at index {index} is not in the vocabulary, "
+                    f"0 to {vocabulary - 1}"
+                )
+        return ids
