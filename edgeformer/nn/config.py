@@ -19,7 +19,7 @@ Position = Literal["rope", "learned", "sinusoidal", "alibi", "none"]
 NormKind = Literal["rmsnorm", "layernorm"]
 NormPlacement = Literal["pre", "post", "sandwich", "output"]
 FeedForwardKind = Literal["swiglu", "geglu", "geglu_tanh", "gelu", "gelu_tanh", "relu"]
-QueryKeyNorm = Literal["none", "head", "full"]
+QueryKeyNorm = Literal["none", "head", "heads", "full"]  # heads: each has its own weights
 Parallel = Literal["none", "one_norm", "two_norms"]
 RopeChoice = Literal["global", "local", "none"]
 
@@ -88,6 +88,9 @@ class ModelConfig:
     local_rope: Rope | None = None
     rope_layers: tuple[RopeChoice, ...] | None = None
     position_offset: int = 0  # learned: row = position + offset
+    alibi_max: float = 8.0  # alibi: the steepest slope is 2 ** -(alibi_max / heads)
+    alibi_scale: float = 1.0
+    alibi_bfloat16: bool = False  # slope and slope * position are rounded to bfloat16, as Falcon's
 
     norm: NormKind = "rmsnorm"
     norm_placement: NormPlacement = "pre"
@@ -113,7 +116,9 @@ class ModelConfig:
     residual_multiplier: float = 1.0
     logit_multiplier: float = 1.0
     logit_soft_cap: float | None = None
-    dropout: float = 0.0  # training only
+    # training only, on the embedding and on what joins the residual; not on attention weights:
+    # the fused attention of CPUs has none, and training would take twice as long
+    dropout: float = 0.0
 
     def __post_init__(self) -> None:
         check_types(self, "model config")

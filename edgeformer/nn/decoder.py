@@ -134,8 +134,7 @@ class FullAttention:
     """Attention of a whole sequence to itself; the masks are made once for all layers."""
 
     def __init__(self, decoder: Decoder, batch: int, length: int) -> None:
-        self.config, self.training = decoder.config, decoder.training
-        self.batch = batch
+        self.config, self.batch = decoder.config, batch
         positions = torch.arange(length, device=decoder.embedding.weight.device)
         self.distance = positions[:, None] - positions[None, :]  # [T, T], query minus key
         self.slopes = getattr(decoder, "slopes", None)
@@ -150,16 +149,15 @@ class FullAttention:
         )
         groups = c.n_heads // c.n_kv_heads
         k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (k, v))
-        dropout = c.dropout if self.training else 0.0
         window = c.layer_window(layer)
         if window is None and self.slopes is None and c.attention_soft_cap is None:
-            y = F.scaled_dot_product_attention(q, k, v, None, dropout, is_causal=True, scale=1.0)
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
         else:  # in float32: half precision cannot hold ALiBi's distances
             scores = (q @ k.transpose(-1, -2)).float()
             if c.attention_soft_cap is not None:
                 scores = torch.tanh(scores / c.attention_soft_cap) * c.attention_soft_cap
             weights = (scores + self._mask(window)).softmax(-1).to(v.dtype)
-            y = F.dropout(weights, dropout, self.training) @ v
+            y = weights @ v
         return y.transpose(1, 2).reshape(-1, c.n_heads * c.head_dim)
 
     def _mask(self, window: int | None) -> torch.Tensor:
