@@ -102,6 +102,7 @@ def _check_position(c: ModelConfig) -> None:
             f"position_offset {c.position_offset} needs position 'learned', but it is "
             f"{c.position!r}"
         )
+    _check_alibi(c)
     if c.position == "rope":
         _check_ropes(c)
     else:
@@ -111,6 +112,23 @@ def _check_position(c: ModelConfig) -> None:
                 raise ConfigError(f"{name} needs position 'rope', but position is {c.position!r}")
     if c.position in ("learned", "sinusoidal"):
         _check_table(c.max_positions + c.position_offset, c.d_model)
+
+
+def _check_alibi(c: ModelConfig) -> None:
+    for name, default in (("alibi_max", 8.0), ("alibi_scale", 1.0), ("alibi_bfloat16", False)):
+        if c.position != "alibi" and getattr(c, name) != default:
+            raise ConfigError(
+                f"{name} {getattr(c, name)} needs position 'alibi', but position is {c.position!r}"
+            )
+    _positive("alibi_max", c.alibi_max)
+    _positive("alibi_scale", c.alibi_scale)
+    if c.alibi_bfloat16:
+        _check_table(c.max_positions, c.n_heads)
+        if c.n_heads != c.n_kv_heads:
+            raise ConfigError(
+                f"alibi_bfloat16 needs a key head for each of the {c.n_heads} query heads, "
+                f"but n_kv_heads is {c.n_kv_heads}"
+            )
 
 
 def _check_ropes(c: ModelConfig) -> None:

@@ -116,8 +116,11 @@ class Decoder(nn.Module):
         if c.position == "sinusoidal":
             table = sinusoidal_table(c.max_positions, c.d_model)
             self.register_buffer("sinusoids", table, persistent=False)
-        if c.position == "alibi":
-            self.register_buffer("slopes", alibi_slopes(c.n_heads), persistent=False)
+        if c.position == "alibi" and c.alibi_bfloat16:
+            self.register_buffer("biases", rounded_alibi(c), persistent=False)
+        elif c.position == "alibi":
+            slopes = alibi_slopes(c.n_heads, c.alibi_max) * c.alibi_scale
+            self.register_buffer("slopes", slopes, persistent=False)
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Decoder:
         """Move and cast as asked, but leave position tables in float32: half is too coarse."""
@@ -138,6 +141,7 @@ class FullAttention:
         positions = torch.arange(length, device=decoder.embedding.weight.device)
         self.distance = positions[:, None] - positions[None, :]  # [T, T], query minus key
         self.slopes = getattr(decoder, "slopes", None)
+        self.biases = getattr(decoder, "biases", None)
         self.masks: dict[int | None, torch.Tensor] = {}
 
     def __call__(
@@ -150,7 +154,7 @@ class FullAttention:
         groups = c.n_heads // c.n_kv_heads
         k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (k, v))
         window = c.layer_window(layer)
-        if window is None and self.slopes is None and c.attention_soft_cap is None:
+        if window is None and c.position != "alibi" and c.attention_soft_cap is None:
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
         else:  # in float32: half precision cannot hold ALiBi's distances
             scores = (q @ k.transpose(-1, -2)).float()
@@ -169,6 +173,9 @@ class FullAttention:
             mask = torch.zeros(hidden.shape, device=hidden.device)
             if self.slopes is not None:
                 mask = mask - self.slopes[:, None, None] * self.distance
+            if self.biases is not None:
+                biases = self.biases[: len(hidden)].t()  # [heads, T]
+                mask = mask + biases[:, None, :] - biases[:, :, None]
             self.masks[window] = mask.masked_fill(hidden, -math.inf)
         return self.masks[window]
 
@@ -181,7 +188,7 @@ def sinusoidal_table(max_positions: int, d_model: int) -> torch.Tensor:
     return torch.where(column % 2 == 0, angle.sin(), angle.cos()).float()
 
 
-def alibi_slopes(n_heads: int) -> torch.Tensor:
+def alibi_slopes(n_heads: int, alibi_max: float = 8.0) -> torch.Tensor:
     """Press et al. 2021 (arXiv:2108.12409): a geometric series; float32 [n_heads].
 
     For a number of heads that is no power of two, the series of the next lower power is followed
@@ -189,7 +196,17 @@ def alibi_slopes(n_heads: int) -> torch.Tensor:
     """
 
     def series(n: int) -> list[float]:
-        return [2.0 ** (-8.0 * (i + 1) / n) for i in range(n)]
+        return [2.0 ** (-alibi_max * (i + 1) / n) for i in range(n)]
 
     power = 2 ** math.floor(math.log2(n_heads))
     return torch.tensor(series(power) + series(2 * power)[::2][: n_heads - power])
+
+
+def rounded_alibi(c: ModelConfig) -> torch.Tensor:
+    """Biases by absolute position as Falcon computes them, float32 [max_positions, heads].
+
+    Softmax sees only their differences, but the rounding depends on the position itself.
+    """
+    slopes = alibi_slopes(c.n_heads, c.alibi_max).bfloat16()
+    positions = torch.arange(c.max_positions)[:, None]
+    return (slopes * positions).float() * c.alibi_scale

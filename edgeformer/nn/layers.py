@@ -25,7 +25,7 @@ Rotary = tuple[torch.Tensor, torch.Tensor] | None
 class Norm(nn.Module):
     """RMSNorm or LayerNorm over the last axis, its statistics in float32, in two passes."""
 
-    def __init__(self, c: ModelConfig, width: int) -> None:
+    def __init__(self, c: ModelConfig, width: int | tuple[int, int]) -> None:
         super().__init__()
         self.eps, self.plus_one, self.centered = c.norm_eps, c.norm_plus_one, c.norm == "layernorm"
         start = torch.zeros(width) if c.norm_plus_one else torch.ones(width)
@@ -82,6 +82,9 @@ class Attention(nn.Module):
         self.out = nn.Linear(width, c.d_model, bias=c.attention_out_bias)
         if c.qk_norm == "head":
             self.q_norm, self.k_norm = Norm(c, c.head_dim), Norm(c, c.head_dim)
+        elif c.qk_norm == "heads":
+            self.q_norm = Norm(c, (self.heads, c.head_dim))
+            self.k_norm = Norm(c, (self.kv_heads, c.head_dim))
         elif c.qk_norm == "full":
             self.q_norm, self.k_norm = Norm(c, width), Norm(c, c.kv_width)
 
@@ -92,7 +95,7 @@ class Attention(nn.Module):
             q, k = qk.split([heads * width, kv_heads * width], -1)
             qk = torch.cat([self.q_norm(q), self.k_norm(k)], -1)
         qk = qk.reshape(-1, heads + kv_heads, width)  # [T, heads + kv_heads, head_dim]
-        if self.qk_norm == "head":
+        if self.qk_norm in ("head", "heads"):
             q, k = qk.split([heads, kv_heads], -2)
             qk = torch.cat([self.q_norm(q), self.k_norm(k)], -2)
         if rotary is not None:  # queries and keys turn together: half the nodes

@@ -175,6 +175,11 @@ class CachedAttention:
         mask = hidden.to(torch.float32) * HIDDEN
         if self.config.position != "alibi":
             return mask
+        if self.config.alibi_bfloat16:
+            table = self.step.decoder.biases
+            of_keys = F.embedding(torch.maximum(keys, zero), table).t()  # [heads, keys]
+            of_queries = F.embedding(torch.maximum(self.queries, zero), table).t()  # [heads, T]
+            return mask + (of_keys[:, None, :] - of_queries[:, :, None])
         away = torch.maximum(distance, zero).to(torch.float32)
         return mask - self._slopes() * away  # [kv_heads, T * groups, keys]
 

@@ -73,6 +73,10 @@ CHOICES = {
     "alibi": _heads(position="alibi"),
     "alibi-gqa": _with(position="alibi", window=(None, 9)),
     "alibi-6-heads": _heads(position="alibi", n_heads=6, head_dim=8),
+    "alibi-scaled": _with(position="alibi", alibi_max=4.0, alibi_scale=0.5),
+    "alibi-bfloat16": _heads(
+        position="alibi", n_heads=6, head_dim=8, window=(None, 9), alibi_bfloat16=True
+    ),
     "position-none": _with(position="none"),
     # norms
     "rmsnorm-plus-one": _with(norm_plus_one=True),
@@ -93,6 +97,7 @@ CHOICES = {
     "window-1": _with(window=(1, 7)),
     "qk-norm-head": _with(qk_norm="head"),
     "qk-norm-full": _with(qk_norm="full"),
+    "qk-norm-heads": _with(qk_norm="heads", norm="layernorm"),
     "attention-scale": _with(attention_scale=0.2),
     "attention-soft-cap": _with(attention_soft_cap=1.5, window=(None, 5)),
     "qkv-bias": _with(qkv_bias=True),
