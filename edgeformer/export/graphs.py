@@ -1,0 +1,133 @@
+"""Trace the cached step of a decoder into the two graphs of a bundle, without its weights."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from dataclasses import dataclass
+
+import onnx
+import torch
+
+from edgeformer.contract import Graph, TensorSpec, portable_graph
+from edgeformer.errors import CheckFailed
+from edgeformer.export.clean import Draft, Weight
+from edgeformer.export.pinned import name_nodes
+from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.step import CachedStep
+
+OPSET, IR = 13, 8
+ELEMENT = {"int32": onnx.TensorProto.INT32, "float32": onnx.TensorProto.FLOAT}
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A clean graph whose weights are still to be stored."""
+
+    contract: Graph
+    nodes: list[onnx.NodeProto]
+    weights: dict[str, Weight]
+
+
+def trace(decoder: Decoder, kind: str) -> Traced:
+    """`kind` is prefill (any T, P, R) or decode (T = R = 1)."""
+    step = CachedStep(decoder, one=kind == "decode").eval()
+    contract = portable_graph(kind, f"{kind}.onnx", decoder.config.to_json())
+    raw = _export(step, contract)
+    _check_contract(raw, contract, step)
+    parameters = step.state_dict(keep_vars=True)
+    weights = {}
+    for value in raw.graph.input:
+        if value.name in parameters:
+            tensor = parameters[value.name].detach()
+            name = value.name.removeprefix("decoder.")
+            weights[value.name] = Weight(name, lambda tensor=tensor: tensor.cpu().numpy())
+    known = onnx.shape_inference.infer_shapes(raw).graph
+    tensors = {v.name: v.type.tensor_type for v in (*known.input, *known.value_info)}
+    draft = Draft(
+        list(raw.graph.node),
+        weights,
+        outputs=tuple(spec.name for spec in contract.outputs),
+        types={name: t.elem_type for name, t in tensors.items()},
+        ranks={name: len(t.shape.dim) for name, t in tensors.items() if t.HasField("shape")},
+    )
+    draft.clean()
+    name_nodes(draft.nodes, draft.weights, decoder)
+    _check_shapes(draft.nodes)
+    return Traced(contract, draft.nodes, draft.weights)
+
+
+def assemble(traced: Traced, initializers: list[onnx.TensorProto]) -> onnx.ModelProto:
+    """The finished model. Inputs, outputs and their sizes are those of the contract."""
+    graph = onnx.helper.make_graph(
+        traced.nodes,
+        traced.contract.file.removesuffix(".onnx"),
+        [_value(spec) for spec in traced.contract.inputs],
+        [_value(spec) for spec in traced.contract.outputs],
+        initializers,
+    )
+    opset = onnx.helper.make_opsetid("", OPSET)
+    domains = {node.domain for node in traced.nodes} - {""}  # none, or the check will refuse it
+    others = [onnx.helper.make_opsetid(domain, 1) for domain in sorted(domains)]
+    return onnx.helper.make_model(
+        graph, opset_imports=[opset, *others], ir_version=IR, producer_name="edgeformer"
+    )
+
+
+def _export(step: CachedStep, contract: Graph) -> onnx.ModelProto:
+    """PyTorch's tracing exporter; parameters become inputs with their names in the module."""
+    names = [spec.name for spec in contract.inputs], [spec.name for spec in contract.outputs]
+    axes = {
+        spec.name: {i: dim for i, dim in enumerate(spec.shape) if isinstance(dim, str)}
+        for spec in (*contract.inputs, *contract.outputs)
+    }
+    file = io.BytesIO()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("ignore")  # the exporter's own deprecation, Python numbers in a trace
+        torch.onnx.export(
+            step,
+            step.example_inputs(),
+            file,
+            dynamo=False,  # the other exporter has no opset 13
+            opset_version=OPSET,
+            input_names=names[0],
+            output_names=names[1],
+            dynamic_axes=axes,
+            export_params=False,
+            do_constant_folding=False,  # it would copy every transposed weight
+            # what ONNX lacks stays in the graph as it is, so that our check can name its module
+            operator_export_type=torch.onnx.OperatorExportTypes.ONNX_FALLTHROUGH,
+        )
+    return onnx.load_from_string(file.getvalue())
+
+
+def _check_contract(raw: onnx.ModelProto, contract: Graph, step: CachedStep) -> None:
+    """The exporter drops unused inputs without a word and keeps what it cannot name."""
+    parameters = step.state_dict()
+    inputs = [v.name for v in raw.graph.input if v.name not in parameters]
+    outputs = [v.name for v in raw.graph.output]
+    for found, wanted in ((inputs, contract.inputs), (outputs, contract.outputs)):
+        names = [spec.name for spec in wanted]
+        if found != names:
+            lost = [n for n in names if n not in found] or [n for n in found if n not in names]
+            raise CheckFailed(
+                f"{contract.file} was traced with {len(found)} of {len(names)} tensors of its "
+                f"contract; check: {', '.join(lost[:5]) or 'their order'}. "
+                "An input that nothing depends on is dropped by the exporter"
+            )
+
+
+def _check_shapes(nodes: list[onnx.NodeProto]) -> None:
+    """At most one Shape node, read by Slice alone: TensorRT then has no sizes to compute."""
+    shapes = [node for node in nodes if node.op_type == "Shape"]
+    for node in nodes:
+        sizes = {name for shape in shapes for name in shape.output} & set(node.input)
+        if sizes and node.op_type != "Slice":
+            raise CheckFailed(f"node {node.name} ({node.op_type}) computes with a tensor's size")
+    if len(shapes) > 1:
+        names = ", ".join(node.name for node in shapes)
+        raise CheckFailed(f"{len(shapes)} Shape nodes, one is allowed: {names}")
+
+
+def _value(spec: TensorSpec) -> onnx.ValueInfoProto:
+    return onnx.helper.make_tensor_value_info(spec.name, ELEMENT[spec.dtype], list(spec.shape))

@@ -1,0 +1,183 @@
+"""The golden run: the graphs in ONNX Runtime against PyTorch, with and without a cache."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import torch
+
+from edgeformer.contract import Graph
+from edgeformer.errors import CheckFailed
+from edgeformer.nn.config import ModelConfig
+from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.step import CachedStep
+
+MOST_STEPS = 64
+LOGIT_ERROR = 1e-4  # of max(1, |logit|)
+CLEAR_MARGIN = 10  # tolerances between the two best logits: then the token must be the same
+BUCKET = 64  # rows; the runtime grows the cache inputs by as many
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A prompt, the tokens that follow it greedily, and how far the graphs were from PyTorch."""
+
+    prompt_ids: tuple[int, ...]
+    greedy_ids: tuple[int, ...]
+    largest_logit_error: float
+
+    @property
+    def distinct(self) -> int:
+        return len(set(self.greedy_ids))
+
+
+@dataclass(frozen=True)
+class Reference:
+    """What PyTorch says: tokens of the cached step, logits of the uncached decoder."""
+
+    prompt_ids: tuple[int, ...]
+    greedy_ids: tuple[int, ...]
+    logits: np.ndarray  # [steps, vocab]
+    cached_error: float
+
+
+class Rows:
+    """The cache of a run: one array, and the position that each row holds."""
+
+    def __init__(self, config: ModelConfig, capacity: int) -> None:
+        self.bucket = min(BUCKET, capacity)
+        rows = -(-capacity // self.bucket) * self.bucket
+        self.data = np.zeros((2 * config.n_layers, rows, config.kv_width), np.float32)
+        self.positions = np.full(rows, -1, np.int32)
+        self.used = 0
+
+    def past(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """Positions [P] and one [P, kv_width] a cached tensor; P is a whole number of buckets."""
+        p = max(1, -(-self.used // self.bucket)) * self.bucket
+        return self.positions[:p], list(self.data[:, :p])
+
+    def append(self, new: Sequence[np.ndarray]) -> None:
+        n = len(new[0])
+        for rows, added in zip(self.data, new, strict=True):
+            rows[self.used : self.used + n] = added
+        self.positions[self.used : self.used + n] = np.arange(self.used, self.used + n)
+        self.used += n
+
+    def copy_from(self, other: Rows) -> None:
+        self.data[:], self.positions[:], self.used = other.data, other.positions, other.used
+
+
+def reference(
+    decoder: Decoder, prompt_ids: Sequence[int], steps: int, capacity: int, chunk: int
+) -> Reference:
+    """Greedy with the cached step, then the whole text at once without a cache."""
+    cached, rows = [], Rows(decoder.config, capacity)
+    token_ids = list(prompt_ids)
+    with torch.inference_mode():
+        for start in range(0, len(prompt_ids), chunk):
+            logits = _torch_step(decoder, rows, prompt_ids[start : start + chunk])
+        for i in range(steps):
+            cached.append(logits)
+            token_ids.append(int(logits.argmax()))
+            if i + 1 < steps:
+                logits = _torch_step(decoder, rows, token_ids[-1:])
+        whole = torch.tensor([token_ids[:-1]])
+        logits = decoder(whole)[0, len(prompt_ids) - 1 :].numpy()  # [steps, vocab]
+    greedy = tuple(token_ids[len(prompt_ids) :])
+    error = _compare("the cached PyTorch step", cached, logits)
+    return Reference(tuple(prompt_ids), greedy, logits, error)
+
+
+def check_graphs(
+    folder: Path,
+    graphs: dict[str, Graph],
+    config: ModelConfig,
+    ref: Reference,
+    capacity: int,
+    chunk: int,
+    stage: Callable[[str], None] = lambda text: None,
+) -> Golden:
+    """Run both graphs, one after the other, and compare the logits of every step."""
+    rows = Rows(config, capacity)
+    after_prompt = Rows(config, capacity)
+    stage("run prefill.onnx")
+    with _session(folder / graphs["prefill"].file) as session:
+        for start in range(0, len(ref.prompt_ids), chunk):
+            first = _run(session, rows, ref.prompt_ids[start : start + chunk])
+        after_prompt.copy_from(rows)
+        rest = [_run(session, rows, [token]) for token in ref.greedy_ids[:-1]]
+    errors = [ref.cached_error, _compare("prefill.onnx", [first, *rest], ref.logits)]
+    stage("run decode.onnx")
+    with _session(folder / graphs["decode"].file) as session:
+        rest = [_run(session, after_prompt, [token]) for token in ref.greedy_ids[:-1]]
+    errors.append(_compare("decode.onnx", [first, *rest], ref.logits))
+    return Golden(ref.prompt_ids, ref.greedy_ids, float(f"{max(errors):.3g}"))
+
+
+def _torch_step(decoder: Decoder, rows: Rows, token_ids: Sequence[int]) -> np.ndarray:
+    """One cached step in PyTorch; logits of the last token, [vocab]."""
+    inputs = [torch.from_numpy(array) for array in _inputs(rows, token_ids)]
+    logits, *new = CachedStep(decoder)(*inputs)
+    rows.append([tensor.numpy() for tensor in new])
+    return logits[0].numpy()
+
+
+def _run(session: ort.InferenceSession, rows: Rows, token_ids: Sequence[int]) -> np.ndarray:
+    """One step of a graph; logits of the last token, [vocab]."""
+    names = [value.name for value in session.get_inputs()]
+    inputs = _inputs(rows, token_ids)
+    if "rows" not in names:
+        del inputs[3]
+    logits, *new = session.run(None, dict(zip(names, inputs, strict=True)))
+    rows.append(new)
+    return logits[0]
+
+
+def _inputs(rows: Rows, token_ids: Sequence[int]) -> list[np.ndarray]:
+    """The inputs of prefill, in order; logits are asked of the last token."""
+    n = len(token_ids)
+    positions, past = rows.past()
+    token_ids = np.array(token_ids, np.int32)
+    new_positions = np.arange(rows.used, rows.used + n, dtype=np.int32)
+    return [token_ids, new_positions, positions, np.array([n - 1], np.int32), *past]
+
+
+def _compare(what: str, found: Sequence[np.ndarray], wanted: np.ndarray) -> float:
+    """Largest error, in units of max(1, |logit|); CheckFailed where it is above the tolerance."""
+    largest = 0.0
+    for step, (got, want) in enumerate(zip(found, wanted, strict=True)):
+        errors = np.abs(got - want) / np.maximum(1.0, np.abs(want))
+        error = float(errors.max())  # NaN compares as not below
+        if not error <= LOGIT_ERROR:
+            raise CheckFailed(
+                f"{what} differs from PyTorch without a cache at step {step + 1} of {len(wanted)}: "
+                f"largest logit error {error:.3g}, allowed {LOGIT_ERROR:g}; nothing was written"
+            )
+        best, second = np.sort(want)[[-1, -2]] if len(want) > 1 else (want[0], -np.inf)
+        clear = best - second > CLEAR_MARGIN * LOGIT_ERROR * max(1.0, abs(best))
+        if clear and got.argmax() != want.argmax():
+            raise CheckFailed(
+                f"{what} chooses token {got.argmax()} at step {step + 1}, PyTorch without a cache "
+                f"{want.argmax()}, although its margin is {best - second:.3g}"
+            )
+        largest = max(largest, error)
+    return largest
+
+
+@contextlib.contextmanager
+def _session(path: Path) -> Iterator[ort.InferenceSession]:
+    """A session that leaves the weights where they are mapped instead of packing a copy."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.disable_prepacking", "1")
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    try:
+        yield session
+    finally:
+        del session

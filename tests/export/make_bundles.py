@@ -1,0 +1,88 @@
+"""Make the bundles that the device tests run, on any Python: `python -m tests.export.make_bundles`.
+
+Random models, scaled so that greedy decoding does not repeat itself, through the real exporter.
+"""
+
+import sys
+from pathlib import Path
+
+from edgeformer.errors import EdgeformerError
+from edgeformer.export.build import Exported, Source, export_decoder
+from edgeformer.nn.config import ModelConfig
+from edgeformer.nn.tokenizer_training import make_char_tokenizer, train_byte_bpe
+from tests import bundles
+from tests.nn.choices import random_decoder
+
+DISTINCT = 16
+PROMPT = "the other thing: "
+# Two merges' worth of English, and characters of two to four bytes for the byte-level vocabulary.
+TEXT = "the cat and the other thing, here and there; naïve café, 雨 and 🙂. " * 8
+CHARACTERS = "".join(map(chr, range(32, 127))) + "é\n"
+
+MODELS = {
+    Path(bundles.ROPE): (
+        ModelConfig(
+            vocab_size=280,
+            d_model=32,
+            n_layers=2,
+            n_heads=4,
+            n_kv_heads=2,
+            d_ff=32,
+            max_positions=120,
+            window=(None, 24),
+            tie_embeddings=False,
+        ),
+        {"capacity": 100, "chunk": 16, "tokenizer_json": train_byte_bpe(TEXT, 280)},
+    ),
+    Path(bundles.LEARNED): (
+        ModelConfig(
+            vocab_size=98,
+            d_model=32,
+            n_layers=2,
+            n_heads=4,
+            d_ff=48,
+            max_positions=32,
+            position="learned",
+            norm="layernorm",
+            feed_forward="gelu_tanh",
+            qkv_bias=True,
+            ff_bias=True,
+            attention_out_bias=True,
+            tie_embeddings=False,
+        ),
+        {
+            "capacity": 32,
+            "tokenizer_json": make_char_tokenizer(CHARACTERS),
+            "golden_prompt": "the ot",
+        },
+    ),
+}
+
+
+def make(path: Path, model: tuple, out: Path, seed: int) -> Exported:
+    config, options = model
+    return export_decoder(
+        random_decoder(config, seed, std=0.35),
+        out,
+        name=path.name,
+        target="cpu",
+        source=Source(f"random weights, seed {seed}", license="none needed"),
+        force=True,
+        **{"golden_prompt": PROMPT, **options},
+    )
+
+
+SEEDS = {Path(bundles.ROPE): 1, Path(bundles.LEARNED): 4}
+
+
+def main() -> int:
+    for path, model in MODELS.items():
+        made = make(path, model, path, SEEDS[path])
+        print(f"{path.name}: {made.bytes} bytes, {made.golden.distinct} distinct golden tokens")
+        if made.golden.distinct < DISTINCT:
+            raise EdgeformerError(f"{path.name} repeats itself; choose another seed")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
