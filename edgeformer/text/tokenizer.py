@@ -112,6 +112,8 @@ class Tokenizer:
                 start -= 1
             while token.rstrip and end < len(text) and is_space(text[end]):
                 end += 1
+            if token.lstrip and end <= done:
+                continue  # white space itself, and the token before it has taken it
             if done < start:
                 yield done, text[done:start]
             yield start, token

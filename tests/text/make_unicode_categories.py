@@ -5,7 +5,7 @@
 
 Every code point is put through the ByteLevel pre-tokenizer between probes of known kind, so the
 table is a measurement of the reference, not of some Python's own Unicode data. Run it again when
-test_unicode_categories.py says that a newer `tokenizers` has moved on.
+tests/nn/test_text_reference.py says that a newer `tokenizers` has moved on.
 """
 
 import textwrap
@@ -28,25 +28,22 @@ how many code points to skip, then how many are in.
 UNICODE_VERSION = "%s"'''
 
 
-def measured_classes():
-    """One of "L", "N", "S" (white space) or "P" (all else) for each code point."""
-    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
+BYTE_LEVEL = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=True)
 
-    def cuts(text):
-        return [start for _, (start, _) in byte_level.pre_tokenize_str(text)]
 
-    classes = []
-    for code_point in range(CODE_POINTS):
-        character = chr(code_point)
-        if code_point in SURROGATES:
-            classes.append("P")
-        elif cuts("a" + character + "1") == [0, 2]:
-            classes.append("L")
-        elif cuts("a" + character + "1") == [0, 1] and character != " ":
-            classes.append("N")
-        else:
-            classes.append("P" if cuts("!" + character + "!") == [0] else "S")
-    return classes
+def measured_class(character):
+    """Return "L", "N", "S" (white space) or "P" (all else), as the reference treats a character."""
+    around = reference_cuts("a" + character + "1")
+    if around == [0, 2]:
+        return "L"
+    if around == [0, 1] and character != " ":
+        return "N"
+    return "P" if reference_cuts("!" + character + "!") == [0] else "S"
+
+
+def reference_cuts(text):
+    """Where the reference begins a word."""
+    return [start for _, (start, _) in BYTE_LEVEL.pre_tokenize_str(text)]
 
 
 def packed(classes, wanted):
@@ -70,7 +67,11 @@ def base36(number):
 
 
 def main():
-    classes = measured_classes()
+    # Surrogates are no text and cannot be measured.
+    classes = [
+        "P" if code_point in SURROGATES else measured_class(chr(code_point))
+        for code_point in range(CODE_POINTS)
+    ]
     print(HEADER % (__version__, UNICODE_VERSION, UNICODE_VERSION))
     for name, letter in (("LETTERS", "L"), ("NUMBERS", "N"), ("SPACES", "S")):
         print('\n%s = """' % name)
