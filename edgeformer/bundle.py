@@ -34,18 +34,15 @@ class Bundle:
         path = os.fspath(path)
         manifest_path = os.path.join(path, MANIFEST)
         try:
-            if not os.path.isdir(path):
-                raise BundleError(
-                    f"{path} is not a bundle directory; "
-                    "make one with: python -m edgeformer.export RECIPE.toml -o BUNDLE"
-                )
-            if not os.path.lexists(manifest_path):
-                raise BundleError(
-                    f"{path} has no {MANIFEST}, so it is no bundle; "
-                    "make one with: python -m edgeformer.export RECIPE.toml -o BUNDLE"
-                )
-        except ValueError as error:  # a NUL character
-            raise BundleError(f"{path!r} is not a path: {error}") from None
+            found = os.path.isdir(path)
+        except ValueError:  # Python 3.6, where the path holds a NUL
+            found = False
+        if not found or not os.path.lexists(manifest_path):
+            what = f"has no {MANIFEST}, so it is no bundle" if found else "is not a directory"
+            raise BundleError(
+                f"{path} {what}; make a bundle with: "
+                "python -m edgeformer.export RECIPE.toml -o BUNDLE"
+            )
         bundle = cls(path, read_manifest(manifest_path))
         for name, entry in bundle.manifest.files.items():
             bundle._check_file(name, entry.bytes)

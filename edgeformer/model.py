@@ -104,12 +104,6 @@ class Model:
             raise EdgeformerError(
                 "this bundle has no tokenizer; give the prompt as token ids (generate --ids)"
             )
-        try:
-            prompt.encode("utf-8")
-        except UnicodeEncodeError as error:
-            raise EdgeformerError(
-                f"the prompt is not Unicode text: character {error.start} is half a surrogate pair"
-            ) from None
         manifest = self.bundle.manifest
         ids = list(self.tokenizer.encode(prompt))
         begin = manifest.tokenizer.bos_token_id
