@@ -1,0 +1,129 @@
+"""The sampling rules, each against what it says, and the draw against its probabilities."""
+
+import numpy as np
+import pytest
+
+from edgeformer import EdgeformerError, SamplingParams
+from edgeformer.generation.sampling import (
+    Sampler,
+    draw,
+    keep_top_k,
+    keep_top_p,
+    refuse_broken,
+    sampler_for,
+    with_temperature,
+)
+
+
+def kept(scores):
+    return np.flatnonzero(scores > -np.inf).tolist()
+
+
+def random_logits(size=300, seed=5):
+    return np.random.RandomState(seed).standard_normal(size).astype(np.float32) * 4
+
+
+def test_top_k_keeps_the_k_largest_with_their_scores():
+    scores = np.array([1.0, 5.0, 3.0, 4.0, 2.0])
+    assert kept(keep_top_k(scores, 3)) == [1, 2, 3]
+    assert keep_top_k(scores, 3)[[1, 2, 3]].tolist() == [5.0, 3.0, 4.0]
+    for everything in (0, 5, 6, 2**31 - 1):
+        assert kept(keep_top_k(scores, everything)) == [0, 1, 2, 3, 4]
+
+
+def test_top_k_breaks_ties_by_the_lowest_id():
+    assert kept(keep_top_k(np.array([1.0, 2.0, 1.0, 1.0, 0.0]), 2)) == [0, 1]
+    assert kept(keep_top_k(np.zeros(50), 7)) == list(range(7))
+
+
+@pytest.mark.parametrize(
+    "p, wanted",
+    [
+        (1e-9, [2]),
+        (0.49, [2]),
+        (0.51, [1, 2]),
+        (0.79, [1, 2]),
+        (0.81, [0, 1, 2]),
+        (1, [0, 1, 2, 3]),
+    ],
+)
+def test_top_p_keeps_the_fewest_that_reach_p(p, wanted):
+    assert kept(keep_top_p(np.log([0.15, 0.3, 0.5, 0.05]), p)) == wanted
+
+
+def test_top_p_counts_only_what_top_k_left():
+    scores = keep_top_k(np.log([0.4, 0.3, 0.2, 0.1]), 2)
+    assert kept(keep_top_p(scores, 0.5)) == [0]  # 0.4 of 0.7
+    assert kept(keep_top_p(scores, 0.6)) == [0, 1]
+
+
+def test_top_p_breaks_ties_by_the_lowest_id():
+    assert kept(keep_top_p(np.zeros(10), 0.25)) == [0, 1, 2]
+
+
+def test_temperature_divides_and_never_overflows():
+    logits = random_logits()
+    scores = with_temperature(logits, 2.0)
+    assert np.allclose(scores, (logits.astype(np.float64) - logits.max()) / 2.0)
+    for tiny in (1e-30, 1e-300, 5e-324):
+        scores = with_temperature(logits, tiny)
+        assert draw(scores, 0.999) == logits.argmax()
+
+
+def test_a_point_finds_the_token_whose_share_it_lies_in():
+    scores = np.log([0.25, 0.5, 0.25])
+    points = [0.0, 0.2499, 0.2501, 0.7499, 0.7501, 1 - 2**-53]
+    assert [draw(scores, point) for point in points] == [0, 0, 1, 1, 2, 2]
+
+
+def test_a_token_without_probability_is_never_drawn():
+    scores = np.array([-np.inf, 0.0, -np.inf, 0.0, -np.inf])
+    assert {draw(scores, point) for point in (0.0, 0.3, 0.5, 0.7, 1 - 2**-53)} == {1, 3}
+
+
+def test_draws_follow_the_probabilities():
+    sampler = Sampler(SamplingParams(temperature=1.0), 3)
+    logits = np.log([0.1, 0.2, 0.3, 0.4]).astype(np.float32)
+    counts = np.bincount([sampler(logits) for _ in range(8000)], minlength=4)
+    expected = 8000 * np.array([0.1, 0.2, 0.3, 0.4])
+    chi_square = ((counts - expected) ** 2 / expected).sum()
+    assert chi_square < 16.3  # 3 degrees of freedom, 1 in 1000
+
+
+def test_the_stream_of_a_seed_is_the_same_on_every_numpy():
+    logits = random_logits()
+    drawn = {}
+    for seed in (0, 1, 2**32, 2**32 + 1, 2**64 - 1):
+        sampler = Sampler(SamplingParams(temperature=1.5), seed)
+        drawn[seed] = [sampler(logits) for _ in range(8)]
+    assert drawn == {
+        0: [17, 46, 24, 2, 57, 140, 17, 209],
+        1: [16, 180, 156, 57, 107, 107, 135, 156],
+        2**32: [2, 107, 2, 117, 156, 72, 107, 107],
+        2**32 + 1: [57, 107, 107, 2, 117, 136, 140, 8],
+        2**64 - 1: [2, 80, 55, 117, 217, 80, 141, 142],
+    }
+    assert len({tuple(tokens) for tokens in drawn.values()}) == len(drawn)
+
+
+def test_top_k_1_is_greedy_at_any_temperature():
+    logits = random_logits()
+    sampler = Sampler(SamplingParams(temperature=100.0, top_k=1), 1)
+    assert {sampler(logits) for _ in range(20)} == {int(logits.argmax())}
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_logit_that_is_no_number_is_an_error_with_counts(bad):
+    logits = random_logits()
+    logits[[3, 7]] = bad
+    with pytest.raises(EdgeformerError) as caught:
+        Sampler(SamplingParams(temperature=1.0), 1)(logits)
+    assert "2 logits of 300" in str(caught.value)
+    refuse_broken(random_logits())
+
+
+def test_a_seed_is_drawn_when_none_is_asked_for_and_greedy_needs_none():
+    seeds = {sampler_for(SamplingParams(temperature=1.0))[1] for _ in range(4)}
+    assert len(seeds) == 4
+    assert sampler_for(SamplingParams()) == (None, None)
+    assert sampler_for(SamplingParams(seed=5)) == (None, 5)
