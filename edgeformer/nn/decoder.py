@@ -97,12 +97,14 @@ class Decoder(nn.Module):
 
     @torch.no_grad()
     def reset_parameters(self, std: float = 0.02, generator: torch.Generator | None = None) -> None:
-        """Normal weights; the two projections that feed the residual are 1/sqrt(2 layers) of it."""
-        for name, p in self.named_parameters():
-            if p.dim() == 2:
-                narrow = name.endswith(("attention.out.weight", "ff.down.weight"))
+        """Normal weights, no biases; the two projections that feed the residual are narrower."""
+        for name, module in self.named_modules():
+            if isinstance(module, (nn.Linear, nn.Embedding)):
+                narrow = name.endswith(("attention.out", "ff.down"))
                 scale = std / math.sqrt(2 * self.config.n_layers) if narrow else std
-                p.normal_(0.0, scale, generator=generator)
+                module.weight.normal_(0.0, scale, generator=generator)
+            if isinstance(module, nn.Linear) and module.bias is not None:
+                module.bias.zero_()
 
     def add_tables(self) -> None:
         """Compute the position tables anew; needed where the module was made on `meta`."""

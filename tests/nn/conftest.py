@@ -9,3 +9,9 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def without_gradients():
+    with torch.no_grad():
+        yield
