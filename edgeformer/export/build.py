@@ -1,43 +1,35 @@
-"""From a decoder to a bundle: trace, store, check, publish."""
+"""From a recipe or a decoder to a bundle: trace, store, check, publish."""
 
 from __future__ import annotations
 
-import dataclasses
-import hashlib
-import platform
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import onnx
 import torch
 from tqdm import tqdm
 
-from edgeformer import __version__
-from edgeformer.bundle import MANIFEST_FORMAT, manifest_json
 from edgeformer.contract import Graph
 from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export import parity
 from edgeformer.export.graphs import assemble, trace
+from edgeformer.export.manifest import TOKENIZER_FILE, write_manifest
 from edgeformer.export.operators import check_operators
 from edgeformer.export.pinned import module_of
 from edgeformer.export.publish import check_target, published
+from edgeformer.export.recipe import Recipe, Sampling
+from edgeformer.export.source import Source, load_source
 from edgeformer.export.weights import WeightsFile
 from edgeformer.nn.decoder import Decoder
 from edgeformer.text import Tokenizer, load_tokenizer
 
-END_OF_TEXT = "<|endoftext|>"
-STAGES = 6
+STAGES = 8
+SHOWN_FINDINGS = 10
 
-
-@dataclass(frozen=True)
-class Source:
-    """Where a decoder came from, as the manifest says it."""
-
-    checkpoint: str
-    sha256: str | None = None
-    license: str | None = None
+Stage = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -47,6 +39,30 @@ class Exported:
     path: Path
     bytes: int
     golden: parity.Golden
+    has_tokenizer: bool
+
+
+def export_recipe(
+    recipe: Recipe, out_dir: Path | str, *, force: bool = False, progress: bool = False
+) -> Exported:
+    """Load the model that a recipe names and export it."""
+    check_target(Path(out_dir), force)  # before minutes of work
+    decoder, tokenizer_json, source = load_source(recipe.model, recipe.license)
+    golden = recipe.golden
+    return export_decoder(
+        decoder,
+        out_dir,
+        name=recipe.name,
+        capacity=recipe.graph.capacity,
+        chunk=recipe.graph.chunk,
+        target=recipe.target,
+        tokenizer_json=tokenizer_json,
+        golden_prompt=golden.prompt if golden.prompt_ids is None else golden.prompt_ids,
+        sampling=recipe.sampling,
+        source=source,
+        force=force,
+        progress=progress,
+    )
 
 
 def export_decoder(
@@ -59,7 +75,7 @@ def export_decoder(
     target: str = "jetson-nano",
     tokenizer_json: str | None = None,
     golden_prompt: str | Sequence[int] | None = None,
-    sampling: dict[str, float] | None = None,
+    sampling: Sampling | None = None,
     source: Source | None = None,
     force: bool = False,
     progress: bool = False,
@@ -73,101 +89,113 @@ def export_decoder(
     capacity = config.max_positions if capacity is None else capacity
     chunk = min(128, capacity) if chunk is None else chunk
     _check_sizes(decoder, capacity, chunk)
-    check_target(Path(out_dir), force)
-    with (
-        published(Path(out_dir), force) as folder,
-        tqdm(total=STAGES, disable=not progress, leave=False, delay=0.5) as bar,
-    ):
-
-        def stage(text: str) -> None:
-            bar.set_description(text)
-            bar.update()
-
+    with published(Path(out_dir), force) as folder, _stages(progress) as stage:
         tokenizer = _write_tokenizer(folder, tokenizer_json, config.vocab_size)
         prompt_ids = _prompt_ids(golden_prompt, tokenizer, config.vocab_size, capacity)
+        _check_room(folder, decoder)
         graphs = _write_graphs(folder, decoder, stage)
-        steps = min(parity.MOST_STEPS, capacity - len(prompt_ids))
         stage("run PyTorch")
+        steps = min(parity.MOST_STEPS, capacity - len(prompt_ids))
         ref = parity.reference(decoder, prompt_ids, steps, capacity, chunk)
         golden = parity.check_graphs(folder, graphs, config, ref, capacity, chunk, stage)
-        manifest = {
-            "format": MANIFEST_FORMAT,
-            "name": name,
-            "producer": _producer(),
-            "source": dataclasses.asdict(source or Source(name)),
-            "model": config.to_json(),
-            "target": target,
-            "dialect": "portable",
-            "precision": "fp32",
-            "capacity": capacity,
-            "chunk": chunk,
-            "min_onnxruntime": "1.10",
-            "graphs": {kind: _graph_json(graph) for kind, graph in graphs.items()},
-            "files": _files(folder),
-            "tokenizer": _tokenizer_json(tokenizer),
-            "eos_token_ids": _end_ids(tokenizer),
-            "chat_template": None,
-            "sampling": {"temperature": 0.0, "top_k": 0, "top_p": 1.0, **(sampling or {})},
-            "quality": None,
-            "golden": {
-                **dataclasses.asdict(golden),
-                "limits": {"logit_error": parity.LOGIT_ERROR},
-            },
-        }
-        (folder / "manifest.json").write_text(manifest_json(manifest), encoding="ascii")
+        stage("hash the files")
+        write_manifest(
+            folder,
+            name=name,
+            source=source or Source(name),
+            config=config,
+            target=target,
+            capacity=capacity,
+            chunk=chunk,
+            graphs=graphs,
+            tokenizer=tokenizer,
+            sampling=sampling or Sampling(),
+            golden=golden,
+        )
         total = sum(path.stat().st_size for path in folder.iterdir())
-    return Exported(Path(out_dir), total, golden)
+    return Exported(Path(out_dir), total, golden, tokenizer is not None)
+
+
+@contextmanager
+def _stages(progress: bool) -> Iterator[Stage]:
+    """A bar on stderr that names the stage at work."""
+    form = "{desc:<28}{bar:20} {n_fmt}/{total_fmt} [{elapsed}]"
+    with tqdm(total=STAGES, disable=not progress, leave=False, bar_format=form) as bar:
+
+        def stage(text: str) -> None:
+            bar.set_description_str(text, refresh=False)
+            bar.update()
+
+        yield stage
 
 
 def _check_sizes(decoder: Decoder, capacity: int, chunk: int) -> None:
-    config = decoder.config
-    if not 2 <= capacity <= config.max_positions:
+    most = decoder.config.max_positions
+    if not 2 <= capacity <= most:
         raise EdgeformerError(
-            f"capacity is {capacity}; it must be at least 2 and at most the model's max_positions, "
-            f"{config.max_positions}"
+            f"[graph] capacity is {capacity}; it must be at least 2 and at most the model's "
+            f"max_positions, {most}"
         )
     if not 1 <= chunk <= capacity:
         raise EdgeformerError(
-            f"chunk is {chunk}; it must be at least 1 and at most the capacity, {capacity}"
+            f"[graph] chunk is {chunk}; it must be at least 1 and at most the capacity, {capacity}"
         )
     dtype = decoder.embedding.weight.dtype
     if dtype != torch.float32:
         raise EdgeformerError(f"the decoder is {dtype}; call decoder.float() before the export")
 
 
-def _write_graphs(folder: Path, decoder: Decoder, stage: Any) -> dict[str, Graph]:
+def _check_room(folder: Path, decoder: Decoder) -> None:
+    """Weights are nearly all of a bundle; an untied table of the embedding is one of them."""
+    needed = sum(p.numel() * p.element_size() for p in decoder.parameters())
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise EdgeformerError(
+            f"the weights need {needed / 1e6:.1f} MB, but `{folder.parent}` has {free / 1e6:.1f} "
+            "MB free; free some or choose another -o BUNDLE"
+        )
+
+
+def _write_graphs(folder: Path, decoder: Decoder, stage: Stage) -> dict[str, Graph]:
     graphs = {}
     with WeightsFile(folder) as weights:
         for kind in ("prefill", "decode"):
             stage(f"trace {kind}.onnx")
             traced = trace(decoder, kind)
-            stage(f"store the weights of {kind}.onnx") if kind == "prefill" else None
+            stage(f"store the weights of {kind}.onnx")
             model = assemble(traced, list(weights.initializers(traced.weights)))
-            findings = check_operators(model)
-            if findings:
-                lines = [
-                    finding.text(lambda node: module_of(node, decoder)) for finding in findings
-                ]
-                more = f"\n  and {len(lines) - 10} more" if len(lines) > 10 else ""
-                raise CheckFailed(
-                    f"{traced.contract.file} cannot be parsed by TensorRT 8.2; write these with "
-                    "other operators:\n  " + "\n  ".join(lines[:10]) + more
-                )
+            _check_operators(model, traced.contract.file, decoder)
             data = model.SerializeToString(deterministic=True)
             (folder / traced.contract.file).write_bytes(data)
             graphs[kind] = traced.contract
+    for graph in graphs.values():
+        onnx.checker.check_model(folder / graph.file)
     return graphs
+
+
+def _check_operators(model: onnx.ModelProto, file: str, decoder: Decoder) -> None:
+    findings = check_operators(model)
+    if not findings:
+        return
+    lines = [f.text(lambda node: module_of(node, decoder)) for f in findings[:SHOWN_FINDINGS]]
+    if len(findings) > SHOWN_FINDINGS:
+        lines.append(f"and {len(findings) - SHOWN_FINDINGS} more")
+    raise CheckFailed(
+        f"{file} is not for TensorRT 8.2; write these modules with other operators:\n  "
+        + "\n  ".join(lines)
+    )
 
 
 def _write_tokenizer(folder: Path, text: str | None, vocab_size: int) -> Tokenizer | None:
     if text is None:
         return None
-    path = folder / "tokenizer.json"
-    path.write_text(text, encoding="utf-8")
+    path = folder / TOKENIZER_FILE
+    path.write_text(text, encoding="utf-8", newline="")
     tokenizer = load_tokenizer(str(path))
     if tokenizer.vocab_size > vocab_size:
         raise EdgeformerError(
-            f"the tokenizer has {tokenizer.vocab_size} ids, but the model knows {vocab_size}"
+            f"the tokenizer has {tokenizer.vocab_size} ids, but the model knows {vocab_size}; "
+            "they do not belong together"
         )
     return tokenizer
 
@@ -181,7 +209,7 @@ def _prompt_ids(
         ids = list(prompt)
     elif tokenizer is None:
         raise EdgeformerError(
-            "the golden prompt is text, but there is no tokenizer; give prompt_ids"
+            "[golden] prompt is text, but the model has no tokenizer.json; give prompt_ids"
         )
     else:
         ids = tokenizer.encode(prompt)
@@ -196,45 +224,3 @@ def _prompt_ids(
             f"the vocabulary has {vocab_size}"
         )
     return ids
-
-
-def _producer() -> dict[str, str]:
-    return {
-        "edgeformer": __version__,
-        "torch": str(torch.__version__),
-        "onnx": onnx.__version__,
-        "python": platform.python_version(),
-    }
-
-
-def _graph_json(graph: Graph) -> dict[str, Any]:
-    def tensors(specs: Sequence[Any]) -> list[dict[str, Any]]:
-        return [{"name": s.name, "dtype": s.dtype, "shape": list(s.shape)} for s in specs]
-
-    return {"file": graph.file, "inputs": tensors(graph.inputs), "outputs": tensors(graph.outputs)}
-
-
-def _files(folder: Path) -> dict[str, dict[str, Any]]:
-    files = {}
-    for path in sorted(folder.iterdir()):
-        with open(path, "rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-        files[path.name] = {"bytes": path.stat().st_size, "sha256": digest}
-    return files
-
-
-def _tokenizer_json(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
-    if tokenizer is None:
-        return None
-    return {
-        "kind": tokenizer.kind,
-        "file": "tokenizer.json",
-        "special_tokens": tokenizer.special_tokens,
-        "bos_token_id": None,
-    }
-
-
-def _end_ids(tokenizer: Tokenizer | None) -> list[int]:
-    """The token that ends a text in all tokenizers that we train; none, and streams run on."""
-    special = {} if tokenizer is None else tokenizer.special_tokens
-    return [special[END_OF_TEXT]] if END_OF_TEXT in special else []

@@ -150,7 +150,7 @@ def _inputs(rows: Rows, token_ids: Sequence[int]) -> list[np.ndarray]:
 
 
 def _compare(what: str, found: Sequence[np.ndarray], wanted: np.ndarray) -> float:
-    """Largest error, in units of max(1, largest |logit|); CheckFailed where it is above the tolerance."""
+    """Largest error, in units of max(1, largest |logit|); CheckFailed above the tolerance."""
     largest = 0.0
     for step, (got, want) in enumerate(zip(found, wanted, strict=True)):
         scale = max(1.0, float(np.abs(want).max()))

@@ -1,0 +1,103 @@
+"""`python -m edgeformer.export RECIPE.toml -o BUNDLE`: a recipe becomes a bundle."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from edgeformer.errors import EdgeformerError
+
+if TYPE_CHECKING:
+    from edgeformer.export.build import Exported
+    from edgeformer.export.recipe import Recipe
+
+FEW_TOKENS = 4
+
+EXAMPLES = """\
+examples:
+  python -m edgeformer.export export/nano-austen.toml -o bundles/nano-austen
+  python -m edgeformer.export --preset nano-start -o bundles/nano-start
+  python -m edgeformer.export --model runs/mine -o bundles/mine
+
+Exit status: 0 done, 1 the graphs do not compute the model, 2 something to change.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = _parser().parse_args(arguments)
+    try:
+        _export(args)
+    except EdgeformerError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("\nstopped; no bundle was written", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m edgeformer.export",
+        description="Trace a decoder into two ONNX graphs, check them step by step against "
+        "PyTorch, and write a bundle for the device.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("recipe", nargs="?", metavar="RECIPE.toml", help="what to export")
+    what.add_argument("--preset", metavar="NAME", help="a preset with random weights (seed 0)")
+    what.add_argument("--model", metavar="FOLDER", help="a checkpoint of edgeformer.nn.train")
+    parser.add_argument(
+        "-o", dest="bundle", required=True, metavar="BUNDLE", help="folder to write"
+    )
+    parser.add_argument("--force", action="store_true", help="replace the bundle if it exists")
+    return parser
+
+
+def _export(args: argparse.Namespace) -> None:
+    from edgeformer.export import recipe
+
+    if args.recipe:
+        wanted = recipe.read_recipe(args.recipe)
+    elif args.preset:
+        wanted = recipe.preset_recipe(args.preset)
+    else:
+        wanted = recipe.checkpoint_recipe(args.model)
+    try:
+        from edgeformer.export.build import export_recipe
+    except ModuleNotFoundError as error:
+        raise EdgeformerError(
+            f"the export needs the package {error.name}, which is not installed; run "
+            '`python -m pip install "edgeformer[export]"`, or in this repository `make host-env`'
+        ) from error
+    exported = export_recipe(wanted, args.bundle, force=args.force, progress=sys.stderr.isatty())
+    _summarize(wanted, args.bundle, exported)
+
+
+def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
+    golden = exported.golden
+    lines = [
+        f"wrote {bundle}: {exported.bytes / 1e6:.2f} MB; {len(golden.greedy_ids)} greedy steps, "
+        f"{golden.distinct} distinct tokens, largest logit error {golden.largest_logit_error:g}"
+    ]
+    if recipe.model.preset is not None:
+        lines.append("the weights are RANDOM: this bundle tries out a device, it writes no text")
+    if golden.distinct < min(FEW_TOKENS, len(golden.greedy_ids)):
+        lines.append(
+            f"warning: {golden.distinct} distinct tokens in the golden run test little; choose "
+            "another [golden] prompt"
+        )
+    if exported.has_tokenizer:
+        prompt = shlex.quote(recipe.golden.prompt or "Once upon a time")
+    else:
+        prompt = f"--ids '{' '.join(map(str, golden.prompt_ids))}'"
+    lines.append(f"next: python -m edgeformer generate {shlex.quote(bundle)} {prompt}")
+    print("\n".join(lines), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

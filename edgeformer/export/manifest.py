@@ -1,0 +1,100 @@
+"""The manifest of a finished folder: what a device reads before anything else."""
+
+from __future__ import annotations
+
+import dataclasses
+import platform
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import onnx
+import torch
+
+from edgeformer import __version__
+from edgeformer.bundle import MANIFEST_FORMAT, manifest_json
+from edgeformer.contract import Graph, TensorSpec
+from edgeformer.export.parity import LOGIT_ERROR, Golden
+from edgeformer.export.recipe import Sampling
+from edgeformer.export.source import Source, sha256
+from edgeformer.nn.config import ModelConfig
+from edgeformer.text import Tokenizer
+
+TOKENIZER_FILE = "tokenizer.json"
+END_OF_TEXT = "<|endoftext|>"
+OLDEST_ONNXRUNTIME = "1.10"  # the last one for Python 3.6
+
+
+def write_manifest(
+    folder: Path,
+    *,
+    name: str,
+    source: Source,
+    config: ModelConfig,
+    target: str,
+    capacity: int,
+    chunk: int,
+    graphs: dict[str, Graph],
+    tokenizer: Tokenizer | None,
+    sampling: Sampling,
+    golden: Golden,
+) -> None:
+    """Write manifest.json, last of all files; it has passed the check that a device applies."""
+    manifest = {
+        "format": MANIFEST_FORMAT,
+        "name": name,
+        "producer": {
+            "edgeformer": __version__,
+            "torch": str(torch.__version__),
+            "onnx": onnx.__version__,
+            "python": platform.python_version(),
+        },
+        "source": dataclasses.asdict(source),
+        "model": config.to_json(),
+        "target": target,
+        "dialect": "portable",
+        "precision": "fp32",
+        "capacity": capacity,
+        "chunk": chunk,
+        "min_onnxruntime": OLDEST_ONNXRUNTIME,
+        "graphs": {kind: _graph(graph) for kind, graph in graphs.items()},
+        "files": _files(folder),
+        "tokenizer": _tokenizer(tokenizer),
+        "eos_token_ids": _end_ids(tokenizer),
+        "chat_template": None,
+        "sampling": dataclasses.asdict(sampling),
+        "quality": None,
+        "golden": {**dataclasses.asdict(golden), "limits": {"logit_error": LOGIT_ERROR}},
+    }
+    (folder / "manifest.json").write_text(manifest_json(manifest), encoding="ascii")
+
+
+def _graph(graph: Graph) -> dict[str, Any]:
+    def tensors(specs: Sequence[TensorSpec]) -> list[dict[str, Any]]:
+        return [{"name": s.name, "dtype": s.dtype, "shape": list(s.shape)} for s in specs]
+
+    return {"file": graph.file, "inputs": tensors(graph.inputs), "outputs": tensors(graph.outputs)}
+
+
+def _files(folder: Path) -> dict[str, dict[str, Any]]:
+    return {
+        path.name: {"bytes": path.stat().st_size, "sha256": sha256(path)}
+        for path in sorted(folder.iterdir())
+    }
+
+
+def _tokenizer(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
+    if tokenizer is None:
+        return None
+    return {
+        "kind": tokenizer.kind,
+        "file": TOKENIZER_FILE,
+        "special_tokens": tokenizer.special_tokens,
+        "bos_token_id": None,
+    }
+
+
+def _end_ids(tokenizer: Tokenizer | None) -> list[int]:
+    """The end-of-text token of the tokenizers that we train; without one a stream runs on."""
+    special = {} if tokenizer is None else tokenizer.special_tokens
+    return [special[END_OF_TEXT]] if END_OF_TEXT in special else []

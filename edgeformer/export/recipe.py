@@ -1,0 +1,135 @@
+"""A recipe: the TOML file that says what to export. Every key is in export/README.md."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from edgeformer.errors import EdgeformerError
+from edgeformer.nn.record import check_types, read_record
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+@dataclass(frozen=True)
+class ModelSource:
+    """Which model: a checkpoint folder of ours, or a preset with random weights."""
+
+    checkpoint: str | None = None  # a relative path starts at the recipe's folder
+    preset: str | None = None
+    seed: int | None = None  # of the random weights; 0 if none is given
+
+    def __post_init__(self) -> None:
+        check_types(self, "[model]")
+        if (self.checkpoint is None) == (self.preset is None):
+            given = "both" if self.preset else "none"
+            raise EdgeformerError(
+                f"[model] needs one of the keys checkpoint and preset; it has {given}"
+            )
+        if self.checkpoint is not None and self.seed is not None:
+            raise EdgeformerError(
+                f"[model] seed {self.seed} is for the random weights of a preset; "
+                "a checkpoint has its own: remove seed"
+            )
+
+
+@dataclass(frozen=True)
+class GraphSize:
+    """Rows of the cache and tokens of a prefill step; None: as large as is sensible."""
+
+    capacity: int | None = None  # max_positions of the model
+    chunk: int | None = None  # min(128, capacity)
+
+    def __post_init__(self) -> None:
+        check_types(self, "[graph]")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How a stream samples that asks for nothing else; the default is greedy."""
+
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_types(self, "[sampling]")
+        for name, low, high in (("temperature", 0, 100), ("top_k", 0, 2**31 - 1), ("top_p", 0, 1)):
+            value = getattr(self, name)
+            if not low <= value <= high or (name == "top_p" and value == 0):
+                raise EdgeformerError(
+                    f"[sampling] {name} is {value}; it must be "
+                    f"{'above' if name == 'top_p' else 'at least'} {low} and at most {high}"
+                )
+
+
+@dataclass(frozen=True)
+class GoldenPrompt:
+    """Where the greedy run starts that every device repeats: text or ids; None: a few fixed ids."""
+
+    prompt: str | None = None
+    prompt_ids: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self, "[golden]")
+        if self.prompt is not None and self.prompt_ids is not None:
+            raise EdgeformerError("[golden] has both prompt and prompt_ids; keep one of them")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One deployable model."""
+
+    name: str
+    model: ModelSource
+    target: Literal["jetson-nano", "jetson-orin-nano", "cpu"] = "jetson-nano"
+    license: str | None = None
+    graph: GraphSize = GraphSize()
+    sampling: Sampling = Sampling()
+    golden: GoldenPrompt = GoldenPrompt()
+
+    def __post_init__(self) -> None:
+        check_types(self, "recipe")
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", self.name):
+            raise EdgeformerError(
+                f"recipe: name is {self.name[:100]!r}; it may hold letters, digits and . _ -"
+            )
+
+
+def read_recipe(path: Path | str) -> Recipe:
+    """Read and check a recipe; its checkpoint becomes a path that holds from anywhere."""
+    path = Path(path)
+    try:
+        with open(path, "rb") as file:
+            values = tomllib.load(file)
+    except OSError as error:
+        raise EdgeformerError(f"cannot read recipe `{path}`: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise EdgeformerError(f"`{path}` is not TOML: {error}") from error
+    try:
+        recipe = read_record(Recipe, values, "recipe")
+    except EdgeformerError as error:
+        raise EdgeformerError(f"`{path}`: {error}") from error
+    if recipe.model.checkpoint is None:
+        return recipe
+    folder = path.parent / recipe.model.checkpoint
+    model = dataclasses.replace(recipe.model, checkpoint=str(folder))
+    return dataclasses.replace(recipe, model=model)
+
+
+def preset_recipe(name: str) -> Recipe:
+    """What `--preset NAME` exports."""
+    return Recipe(name, ModelSource(preset=name))
+
+
+def checkpoint_recipe(folder: Path | str) -> Recipe:
+    """What `--model FOLDER` exports; the bundle is named after the folder."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(folder).resolve().name).lstrip("._-")
+    return Recipe(name or "model", ModelSource(checkpoint=str(folder)))
