@@ -1,5 +1,6 @@
 """Text to token ids and back, on any Python, with the standard library only."""
 
+import os
 from typing import TYPE_CHECKING
 
 from edgeformer.errors import BundleError
@@ -42,5 +43,6 @@ def open_tokenizer(bundle: "Bundle") -> Tokenizer:
 
 def load_tokenizer(path: str) -> Tokenizer:
     """The tokenizer in a file: our own of kind "char", or a Hugging Face tokenizer.json."""
+    path = os.fspath(path)
     document = read_json_object(path)
     return read_char(document, path) if "kind" in document else read_hf_file(document, path)

@@ -10,13 +10,13 @@ _MOST_IDS = 1 << 22  # far above any vocabulary; keeps a hostile id from filling
 
 def read_json_object(path: str) -> Dict[str, Any]:
     try:
-        with open(str(path), "rb") as file:
+        with open(path, "rb") as file:
             raw = file.read()
     except OSError as error:
         raise EdgeformerError(
             "tokenizer file %s cannot be read: %s" % (path, error.strerror)
         ) from None
-    return strictjson.table(strictjson.parse(raw, str(path)), str(path))
+    return strictjson.table(strictjson.parse(raw, path), path)
 
 
 def refusal(
