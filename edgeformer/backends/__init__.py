@@ -109,11 +109,11 @@ def _open_ort(bundle: Bundle, threads: Optional[int]) -> Backend:
     try:
         from edgeformer.backends.ort import OrtBackend
     except ImportError as error:
-        missing = (error.name or "").split(".")[0]
+        missing = (error.name or "onnxruntime").split(".")[0]
         if missing == "edgeformer":
             raise
         raise EdgeformerError(
-            f"ONNX Runtime cannot be imported ({error}); "
-            "install it with: python -m pip install onnxruntime"
+            f"{missing} cannot be imported ({error}); "
+            f"install it with: python -m pip install {missing}"
         ) from error
     return OrtBackend(bundle, threads)

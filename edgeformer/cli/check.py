@@ -26,10 +26,10 @@ def run(arguments: argparse.Namespace) -> int:
     bundle.verify_hashes()
     console.say("every file is what the exporter wrote")
 
-    from edgeformer.generation.golden import golden_mismatches
-
     golden = bundle.manifest.golden
     with open_backend(bundle, arguments.backend, arguments.threads) as backend:
+        from edgeformer.generation.golden import golden_mismatches
+
         console.say(f"backend: {backend.reason}")
         wrong = golden_mismatches(backend, bundle.manifest)
     total = len(golden.greedy_ids)
