@@ -48,8 +48,24 @@ class Draft:
                 kept.append(node)
                 self._made_by.update(dict.fromkeys(node.output, node))
         self.nodes = _used(kept, self.outputs)
-        names = {name for node in self.nodes for name in node.input}
-        self.weights = {name: w for name, w in self.weights.items() if name in names}
+        self._name_weights()
+
+    def _name_weights(self) -> None:
+        """Keep what is used, under the names of the checkpoint; constants are numbered."""
+        used = {name for node in self.nodes for name in node.input}
+        named: dict[str, Weight] = {}
+        renamed = {}
+        for value, weight in self.weights.items():
+            if value in used:
+                name = weight.name or f"constant.{len(renamed)}"
+                while name in named:  # the same parameter in two shapes
+                    name += "_"
+                named[name] = weight
+                renamed[value] = name
+        for node in self.nodes:
+            for i, name in enumerate(node.input):
+                node.input[i] = renamed.get(name, name)
+        self.weights = named
 
     def _drop(self, node: onnx.NodeProto) -> bool:
         """Whether the node's outputs are known without it."""

@@ -78,16 +78,18 @@ def reference(
     decoder: Decoder, prompt_ids: Sequence[int], steps: int, capacity: int, chunk: int
 ) -> Reference:
     """Greedy with the cached step, then the whole text at once without a cache."""
-    cached, rows = [], Rows(decoder.config, capacity)
+    step, rows = CachedStep(decoder), Rows(decoder.config, capacity)
+    cached = []
     token_ids = list(prompt_ids)
     with torch.inference_mode():
         for start in range(0, len(prompt_ids), chunk):
-            logits = _torch_step(decoder, rows, prompt_ids[start : start + chunk])
-        for i in range(steps):
+            logits = _torch_step(step, rows, prompt_ids[start : start + chunk])
+        for _ in range(steps - 1):
             cached.append(logits)
             token_ids.append(int(logits.argmax()))
-            if i + 1 < steps:
-                logits = _torch_step(decoder, rows, token_ids[-1:])
+            logits = _torch_step(step, rows, token_ids[-1:])
+        cached.append(logits)
+        token_ids.append(int(logits.argmax()))
         whole = torch.tensor([token_ids[:-1]])
         logits = decoder(whole)[0, len(prompt_ids) - 1 :].numpy()  # [steps, vocab]
     greedy = tuple(token_ids[len(prompt_ids) :])
@@ -121,10 +123,10 @@ def check_graphs(
     return Golden(ref.prompt_ids, ref.greedy_ids, float(f"{max(errors):.3g}"))
 
 
-def _torch_step(decoder: Decoder, rows: Rows, token_ids: Sequence[int]) -> np.ndarray:
+def _torch_step(step: CachedStep, rows: Rows, token_ids: Sequence[int]) -> np.ndarray:
     """One cached step in PyTorch; logits of the last token, [vocab]."""
     inputs = [torch.from_numpy(array) for array in _inputs(rows, token_ids)]
-    logits, *new = CachedStep(decoder)(*inputs)
+    logits, *new = step(*inputs)
     rows.append([tensor.numpy() for tensor in new])
     return logits[0].numpy()
 
