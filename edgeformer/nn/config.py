@@ -88,7 +88,6 @@ class ModelConfig:
     local_rope: Rope | None = None
     rope_layers: tuple[RopeChoice, ...] | None = None
     position_offset: int = 0  # learned: row = position + offset
-    alibi_max: float = 8.0  # alibi: the steepest slope is 2 ** -(alibi_max / heads)
     alibi_scale: float = 1.0
     alibi_bfloat16: bool = False  # slope and slope * position are rounded to bfloat16, as Falcon's
 

@@ -115,12 +115,11 @@ def _check_position(c: ModelConfig) -> None:
 
 
 def _check_alibi(c: ModelConfig) -> None:
-    for name, default in (("alibi_max", 8.0), ("alibi_scale", 1.0), ("alibi_bfloat16", False)):
+    for name, default in (("alibi_scale", 1.0), ("alibi_bfloat16", False)):
         if c.position != "alibi" and getattr(c, name) != default:
             raise ConfigError(
                 f"{name} {getattr(c, name)} needs position 'alibi', but position is {c.position!r}"
             )
-    _positive("alibi_max", c.alibi_max)
     _positive("alibi_scale", c.alibi_scale)
     if c.alibi_bfloat16:
         _check_table(c.max_positions, c.n_heads)

@@ -121,7 +121,7 @@ class Decoder(nn.Module):
         if c.position == "alibi" and c.alibi_bfloat16:
             self.register_buffer("biases", rounded_alibi(c), persistent=False)
         elif c.position == "alibi":
-            slopes = alibi_slopes(c.n_heads, c.alibi_max) * c.alibi_scale
+            slopes = alibi_slopes(c.n_heads) * c.alibi_scale
             self.register_buffer("slopes", slopes, persistent=False)
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Decoder:
@@ -190,7 +190,7 @@ def sinusoidal_table(max_positions: int, d_model: int) -> torch.Tensor:
     return torch.where(column % 2 == 0, angle.sin(), angle.cos()).float()
 
 
-def alibi_slopes(n_heads: int, alibi_max: float = 8.0) -> torch.Tensor:
+def alibi_slopes(n_heads: int) -> torch.Tensor:
     """Press et al. 2021 (arXiv:2108.12409): a geometric series; float32 [n_heads].
 
     For a number of heads that is no power of two, the series of the next lower power is followed
@@ -198,7 +198,7 @@ def alibi_slopes(n_heads: int, alibi_max: float = 8.0) -> torch.Tensor:
     """
 
     def series(n: int) -> list[float]:
-        return [2.0 ** (-alibi_max * (i + 1) / n) for i in range(n)]
+        return [2.0 ** (-8.0 * (i + 1) / n) for i in range(n)]
 
     power = 2 ** math.floor(math.log2(n_heads))
     return torch.tensor(series(power) + series(2 * power)[::2][: n_heads - power])
@@ -209,6 +209,6 @@ def rounded_alibi(c: ModelConfig) -> torch.Tensor:
 
     Softmax sees only their differences, but the rounding depends on the position itself.
     """
-    slopes = alibi_slopes(c.n_heads, c.alibi_max).bfloat16()
+    slopes = alibi_slopes(c.n_heads).bfloat16()
     positions = torch.arange(c.max_positions)[:, None]
     return (slopes * positions).float() * c.alibi_scale

@@ -73,7 +73,7 @@ CHOICES = {
     "alibi": _heads(position="alibi"),
     "alibi-gqa": _with(position="alibi", window=(None, 9)),
     "alibi-6-heads": _heads(position="alibi", n_heads=6, head_dim=8),
-    "alibi-scaled": _with(position="alibi", alibi_max=4.0, alibi_scale=0.5),
+    "alibi-scaled": _with(position="alibi", alibi_scale=0.5),
     "alibi-bfloat16": _heads(
         position="alibi", n_heads=6, head_dim=8, window=(None, 9), alibi_bfloat16=True
     ),
