@@ -59,21 +59,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _export(args: argparse.Namespace) -> None:
-    from edgeformer.export import recipe
-
+    try:
+        from edgeformer.export import recipe
+        from edgeformer.export.build import export_recipe
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("edgeformer"):
+            raise
+        raise EdgeformerError(
+            f"the export needs the package {error.name}, which is not installed; run "
+            '`python -m pip install "edgeformer[export]"`, or `make host-env` in the repository'
+        ) from error
     if args.recipe:
         wanted = recipe.read_recipe(args.recipe)
     elif args.preset:
         wanted = recipe.preset_recipe(args.preset)
     else:
         wanted = recipe.checkpoint_recipe(args.model)
-    try:
-        from edgeformer.export.build import export_recipe
-    except ModuleNotFoundError as error:
-        raise EdgeformerError(
-            f"the export needs the package {error.name}, which is not installed; run "
-            '`python -m pip install "edgeformer[export]"`, or in this repository `make host-env`'
-        ) from error
     exported = export_recipe(wanted, args.bundle, force=args.force, progress=sys.stderr.isatty())
     _summarize(wanted, args.bundle, exported)
 
