@@ -213,10 +213,11 @@ def _prompt_ids(
         )
     else:
         ids = tokenizer.encode(prompt)
-    if not 1 <= len(ids) < capacity:
+    most = min(capacity - 1, parity.MOST_PROMPT)
+    if not 1 <= len(ids) <= most:
         raise EdgeformerError(
-            f"the golden prompt has {len(ids)} tokens; it must have at least 1 and fewer than the "
-            f"capacity, {capacity}"
+            f"the golden prompt has {len(ids)} tokens; it must have 1 to {most} "
+            f"(the capacity is {capacity})"
         )
     if not 0 <= min(ids) <= max(ids) < vocab_size:
         raise EdgeformerError(

@@ -18,6 +18,7 @@ from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.step import CachedStep
 
 MOST_STEPS = 64
+MOST_PROMPT = 512  # the reference holds logits of the whole text
 # Of max(1, the largest |logit| of the step): rounding errors grow with the scale of the whole
 # row, so a logit near 0 beside one of 30 has an error of its neighbours' size.
 LOGIT_ERROR = 1e-4
@@ -51,9 +52,10 @@ class Reference:
 class Rows:
     """The cache of a run: one array, and the position that each row holds."""
 
-    def __init__(self, config: ModelConfig, capacity: int) -> None:
+    def __init__(self, config: ModelConfig, capacity: int, most: int) -> None:
+        """`most`: rows that the run will use. P grows as it does on a device, by buckets."""
         self.bucket = min(BUCKET, capacity)
-        rows = -(-capacity // self.bucket) * self.bucket
+        rows = -(-most // self.bucket) * self.bucket
         self.data = np.zeros((2 * config.n_layers, rows, config.kv_width), np.float32)
         self.positions = np.full(rows, -1, np.int32)
         self.used = 0
@@ -78,7 +80,8 @@ def reference(
     decoder: Decoder, prompt_ids: Sequence[int], steps: int, capacity: int, chunk: int
 ) -> Reference:
     """Greedy with the cached step, then the whole text at once without a cache."""
-    step, rows = CachedStep(decoder), Rows(decoder.config, capacity)
+    step = CachedStep(decoder)
+    rows = Rows(decoder.config, capacity, len(prompt_ids) + steps)
     cached = []
     token_ids = list(prompt_ids)
     with torch.inference_mode():
@@ -107,8 +110,8 @@ def check_graphs(
     stage: Callable[[str], None] = lambda text: None,
 ) -> Golden:
     """Run both graphs, one after the other, and compare the logits of every step."""
-    rows = Rows(config, capacity)
-    after_prompt = Rows(config, capacity)
+    most = len(ref.prompt_ids) + len(ref.greedy_ids)
+    rows, after_prompt = Rows(config, capacity, most), Rows(config, capacity, most)
     stage("run prefill.onnx")
     with _session(folder / graphs["prefill"].file) as session:
         for start in range(0, len(ref.prompt_ids), chunk):
