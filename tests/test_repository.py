@@ -10,11 +10,10 @@ import pytest
 
 from tests import conftest
 from tests.py36_grammar import HOST_FOLDERS, device_files, grammar_error
+from tests.test_imports import OPTIONAL
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# The one module that may import each optional dependency of the device half.
-OPTIONAL = {"onnxruntime": r"edgeformer/backends/ort\.py"}
 HOST_PACKAGES = {"torch", "onnx", "transformers", "safetensors", "tqdm", "tokenizers", "tomllib"}
 
 
@@ -127,16 +126,10 @@ def test_device_half_imports_only_the_standard_library_numpy_and_itself():
     allowed = set(sys.stdlib_module_names) | {"numpy", "edgeformer"}
     for name in device_files():
         for package in packages(ROOT / name) - allowed:
-            assert re.match(OPTIONAL.get(package, r"\Z"), name), "%s imports %s" % (name, package)
-
-
-def test_an_optional_dependency_is_imported_at_the_top_of_its_one_module():
-    for package, owner in OPTIONAL.items():
-        owners = [name for name in device_files() if package in packages(ROOT / name)]
-        assert len(owners) == 1, "%s is imported in %s" % (package, owners)
-        assert re.match(owner, owners[0])
-        top = imported_modules(ROOT / owners[0], top_level_only=True)
-        assert package in top, "%s hides its import of %s" % (owners[0], package)
+            owners = [owner.replace(".", "/") + ".py" for owner in OPTIONAL.get(package, [])]
+            assert name in owners, "%s imports %s" % (name, package)
+            top = imported_modules(ROOT / name, top_level_only=True)
+            assert package in top, "%s hides its import of %s" % (name, package)
 
 
 def test_python_36_runs_every_test_that_does_not_need_the_host_half():
