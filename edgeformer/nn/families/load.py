@@ -60,7 +60,7 @@ def plan_decoder(source: Source, max_positions: int | None = None) -> Plan:
     recipes = {name: recipes[name] for name in shapes}
     _check_names(family, source, recipes, twin)
     for name, shape in shapes.items():
-        _check_shape(source, name, shape, recipes[name])
+        _check_shape(source, config, name, shape, recipes[name])
     return Plan(config, recipes, shapes, twin)
 
 
@@ -132,22 +132,32 @@ def _check_names(
         )
 
 
-def _check_shape(source: Source, name: str, shape: tuple[int, ...], recipe: Recipe) -> None:
+def _check_shape(
+    source: Source, config: ModelConfig, name: str, shape: tuple[int, ...], recipe: Recipe
+) -> None:
+    """Each piece by itself too: rows that are too many here could be missing there."""
     made = []
     for piece in recipe:
-        stored = [source.shape(n) for n in piece.names]
+        tensors = [torch.empty(source.shape(n), device="meta") for n in piece.names]
         try:
-            tensors = [torch.empty(s, device="meta") for s in stored]
             made.append(tensors[0] if piece.make is None else piece.make(*tensors))
         except (RuntimeError, IndexError):
-            made.append(None)  # the pieces do not even fit into each other
-    fits = all(m is not None and tuple(m.shape[1:]) == shape[1:] for m in made)
-    if not fits or sum(m.shape[0] for m in made if m.dim()) != shape[0]:
+            made.append(torch.empty(0, device="meta"))  # they do not even fit into each other
+    counts = [m.shape[0] if m.dim() else 0 for m in made]
+    wanted = _rows_of_pieces(config, name) if len(recipe) > 1 else [shape[0]]
+    if counts != wanted or any(tuple(m.shape[1:]) != shape[1:] for m in made):
         stored = ", ".join(f"{n} {list(source.shape(n))}" for piece in recipe for n in piece.names)
         raise EdgeformerError(
             f"`{source.where}`: {stored} cannot be {name} of shape {list(shape)}, which "
             f"{source.config_name} asks for"
         )
+
+
+def _rows_of_pieces(config: ModelConfig, name: str) -> list[int]:
+    """Of the two products that are several tensors in most checkpoints."""
+    if ".attention.qkv." in name:
+        return [config.n_heads * config.head_dim, config.kv_width, config.kv_width]
+    return [config.d_ff, config.d_ff]
 
 
 def _fill(source: Source, out: torch.Tensor, recipe: Recipe) -> None:

@@ -69,6 +69,9 @@ SHAPES: dict[str, Any] = {
     "llama-gqa-yarn-gelu": lambda: t.LlamaConfig(
         **common(num_key_value_heads=2, hidden_act="gelu", rope_parameters=YARN)
     ),
+    "llama-yarn-mqa": lambda: t.LlamaConfig(
+        **common(num_key_value_heads=1, rope_parameters=YARN, tie_word_embeddings=True)
+    ),
     "llama-linear": lambda: t.LlamaConfig(
         **common(rope_parameters={"rope_type": "linear", "factor": 4.0, "rope_theta": 100.0})
     ),
@@ -128,6 +131,29 @@ SHAPES: dict[str, Any] = {
             final_logit_softcapping=None,
             sliding_window=5,
             query_pre_attn_scalar=6,
+        )
+    ),
+    "gemma2-plain-scale": lambda: t.Gemma2Config(
+        **common(
+            num_key_value_heads=3,
+            head_dim=10,
+            sliding_window=6,
+            attn_logit_softcapping=3.0,
+            final_logit_softcapping=2.0,
+            query_pre_attn_scalar=10,
+        )
+    ),
+    "gemma3-linear": lambda: t.Gemma3TextConfig(
+        **common(
+            num_key_value_heads=3,
+            head_dim=6,
+            num_hidden_layers=6,
+            sliding_window=5,
+            query_pre_attn_scalar=6,
+            rope_parameters={
+                "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 5000.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 50.0},
+            },
         )
     ),
     "gemma3-two-thetas": lambda: t.Gemma3TextConfig(
