@@ -12,6 +12,7 @@ from edgeformer.bundle import Bundle, manifest_json, read_manifest
 from edgeformer.contract import portable_graph
 from edgeformer.errors import BundleError, EdgeformerError
 from edgeformer.manifest import Manifest, parse_manifest
+from edgeformer.onnxfile import external_data
 from tests import bundles
 
 
@@ -196,17 +197,18 @@ def test_a_manifest_that_is_a_directory_or_a_link_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["prefill.onnx", "decode.onnx", "weights.bin", "tokenizer.json"])
-def test_a_missing_short_or_linked_file_is_named(tmp_path, name):
+def test_a_missing_short_long_or_linked_file_is_named(tmp_path, name):
     bundle = bundles.copied(bundles.ROPE, tmp_path)
     path = os.path.join(bundle, name)
     size = os.path.getsize(path)
 
-    os.truncate(path, size - 1)
-    with pytest.raises(BundleError) as caught:
-        Bundle.open(bundle)
-    assert name in str(caught.value)
-    assert str(size) in str(caught.value)
-    assert str(size - 1) in str(caught.value)
+    for wrong in (size - 1, size + 1, 0):
+        os.truncate(path, wrong)
+        with pytest.raises(BundleError) as caught:
+            Bundle.open(bundle)
+        assert name in str(caught.value)
+        assert "%d bytes" % wrong in str(caught.value)
+        assert str(size) in str(caught.value)
 
     os.unlink(path)
     with pytest.raises(BundleError) as caught:
@@ -301,6 +303,15 @@ def test_a_graph_that_is_not_onnx_is_refused(tmp_path, content):
     with pytest.raises(BundleError) as caught:
         open_backend(Bundle.open(bundle))
     assert "prefill.onnx" in str(caught.value)
+
+
+def test_a_message_cannot_reach_behind_the_one_that_holds_it(tmp_path):
+    path = tmp_path / "graph.onnx"
+    path.write_bytes(b"\x3a\x02\x2a\x10" + b"\x08\x01" * 20)  # 16 bytes in a graph of 2
+    with pytest.raises(BundleError):
+        list(external_data(str(path), "graph.onnx"))
+    path.write_bytes(b"\x3a\x12\x2a\x10" + b"\x08\x01" * 20)
+    assert list(external_data(str(path), "graph.onnx")) == []
 
 
 def test_a_graph_cut_anywhere_is_an_error_and_never_a_crash(tmp_path):

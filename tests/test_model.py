@@ -246,6 +246,22 @@ def test_a_changed_weight_changes_golden_tokens_and_says_where(tmp_path):
         assert mismatch.margin > 0
 
 
+def test_golden_steps_are_fed_the_golden_text_and_not_what_was_found(model, golden):
+    altered = list(golden.greedy_ids[:40])
+    altered[5] ^= 1
+    manifest = model.bundle.manifest._replace(golden=golden._replace(greedy_ids=tuple(altered)))
+    wrong = golden_mismatches(model.backend, manifest)
+    ids = [*golden.prompt_ids, *altered[:-1]]
+    model.backend.truncate(0)
+    likeliest = [model.backend.step([t], [i], [0], "token").tokens[0] for i, t in enumerate(ids)]
+    likeliest = likeliest[len(golden.prompt_ids) - 1 :]
+    assert [(m.step, m.found) for m in wrong] == [
+        (i, token) for i, token in enumerate(likeliest) if token != altered[i]
+    ]
+    assert wrong[0].step == 5
+    assert len(wrong) > 1
+
+
 def test_the_library_prints_nothing(capfd, model):
     model.generate("the cat", max_new_tokens=3)
     with pytest.raises(EdgeformerError):

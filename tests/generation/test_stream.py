@@ -134,6 +134,14 @@ def test_a_stop_string_ends_the_text_before_itself(tokenizer):
     assert ended(stream)[1:] == ("abc ", "stop_string")
 
 
+def test_an_end_token_that_is_a_word_is_not_shown(tokenizer):
+    word = byte_tokens(tokenizer, ord("x"))[0]
+    params = SamplingParams(max_new_tokens=9)
+    backend = ScriptedBackend(3, [*byte_tokens(tokenizer, ord("a")), word])
+    stream = Stream(backend, [5] * 3, params, {word}, 100, 16, tokenizer.stream())
+    assert ended(stream)[1:] == ("a", "stop")
+
+
 def test_what_only_looked_like_a_stop_string_is_shown_at_the_end(tokenizer):
     ids = [t for c in b"please" for t in byte_tokens(tokenizer, c)]
     for tokens, asked, reason in [([*ids, 0], {}, "stop"), (ids, {"max_new_tokens": 6}, "length")]:
