@@ -23,7 +23,7 @@ class Traced(str):
 
 
 class Html(Traced):
-    """What |safe and |escape give: jinja2 escapes what is joined to it, so here it is printed only."""
+    """What |safe and |escape give. jinja2 escapes what is joined to it; here it only prints."""
 
     __slots__ = ()
 
@@ -63,8 +63,18 @@ def joined(budget: Budget, separator: str, pieces: Iterable[str]) -> str:
     return marked(text, mask)
 
 
-def found_in_order(text: str, pieces: Iterable[str]) -> List[str]:
-    """Pieces that stand in text one after the other (as split leaves them), with their marks."""
+def laid_out(text: str, pieces: Iterable[str], gap: int) -> List[str]:
+    """Pieces of text that follow each other, gap characters apart, with their marks."""
+    result = []
+    position = 0
+    for piece in pieces:
+        result.append(cut(text, position, position + len(piece)))
+        position += len(piece) + gap
+    return result
+
+
+def words(text: str, pieces: Iterable[str]) -> List[str]:
+    """Pieces of text with nothing but white space between them, with their marks."""
     result = []
     position = 0
     for piece in pieces:
