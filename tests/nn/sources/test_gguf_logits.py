@@ -31,9 +31,8 @@ NOT_IN_GGUF = {
 
 
 def shapes():
-    for name in SHAPES:
-        if SHAPES[name]().model_type in ARCHS and name not in NOT_IN_GGUF:
-            yield name
+    in_gguf = [name for name in SHAPES if SHAPES[name]().model_type in ARCHS]
+    return [name for name in in_gguf if name not in NOT_IN_GGUF]
 
 
 @pytest.mark.parametrize("name", shapes())
