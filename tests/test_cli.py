@@ -22,7 +22,9 @@ def command(*arguments):
 
 
 def environment(**more):
-    return dict(os.environ, PYTHONPATH=ROOT, **more)
+    """Ours, without what someone's shell tells Python about buffers and encodings."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    return dict(kept, PYTHONPATH=ROOT, **more)
 
 
 def run(*arguments, **options):
