@@ -337,32 +337,35 @@ def test_a_damaged_bundle_shows_no_traceback(tmp_path):
 @pytest.mark.parametrize(
     "arguments, named",
     [
-        ([], b"usage"),
-        (["fly"], b"generate, check, info"),
-        (["generate"], b"usage"),
-        (["generate", bundles.ROPE], b"usage"),
-        (["generate", bundles.ROPE, "x", "--temprature", "1"], b"--temprature"),
-        (["generate", bundles.ROPE, "x", "--temp", "1"], b"--temp"),
-        (["generate", bundles.ROPE, "x", "--top-k", "many"], b"--top-k"),
-        (["generate", bundles.ROPE, "x", "--temperature", "-1"], b"from 0 to 100"),
-        (["generate", bundles.ROPE, "x", "--temperature", "nan"], b"from 0 to 100"),
-        (["generate", bundles.ROPE, "x", "--top-p", "0"], b"above 0"),
-        (["generate", bundles.ROPE, "x", "--seed", "-1"], b"seed"),
-        (["generate", bundles.ROPE, "x", "--max-new-tokens", "0"], b"max_new_tokens"),
-        (["generate", bundles.ROPE, "x", "--stop", ""], b"stop"),
-        (["generate", bundles.ROPE, "x", "--threads", "0"], b"threads"),
-        (["generate", bundles.ROPE, "x", "--backend", "trt"], b"TensorRT"),
-        (["generate", bundles.ROPE, "x", "--backend", "x"], b"auto, ort, trt"),
-        (["generate", bundles.ROPE, "the cat " * 200], b"capacity is 100"),
-        (["check"], b"usage"),
-        (["info", bundles.ROPE, "x"], b"usage"),
+        ([], "usage"),
+        (["fly"], "generate, check, info"),
+        (["generate"], "usage"),
+        (["generate", bundles.ROPE], "usage"),
+        (["generate", bundles.ROPE, "x", "--temprature", "1"], "--temprature"),
+        (["generate", bundles.ROPE, "x", "--temp", "1"], "--temp"),
+        (["generate", bundles.ROPE, "x", "--top-k", "many"], "--top-k"),
+        (["generate", bundles.ROPE, "x", "--temperature", "-1"], "from 0 to 100"),
+        (["generate", bundles.ROPE, "x", "--temperature", "nan"], "from 0 to 100"),
+        (["generate", bundles.ROPE, "x", "--top-p", "0"], "above 0"),
+        (["generate", bundles.ROPE, "x", "--seed", "-1"], "seed"),
+        (["generate", bundles.ROPE, "x", "--max-new-tokens", "0"], "max_new_tokens"),
+        (["generate", bundles.ROPE, "x", "--stop", ""], "stop"),
+        (["generate", bundles.ROPE, "x", "--threads", "0"], "threads"),
+        (["generate", bundles.ROPE, "x", "--backend", "trt"], "TensorRT"),
+        (["generate", bundles.ROPE, "x", "--backend", "x"], "auto, ort, trt"),
+        (["generate", bundles.ROPE, "the cat " * 200], "capacity is 100"),
+        (["check"], "usage"),
+        (["info", bundles.ROPE, "x"], "usage"),
     ],
 )
-def test_a_usage_error_is_2_and_names_what_is_wrong(arguments, named):
-    status, out, err = run(*arguments)
-    assert (status, out) == (2, b"")
+def test_a_usage_error_is_2_and_names_what_is_wrong(capsys, arguments, named):
+    try:
+        status = main(arguments)
+    except SystemExit as stop:  # argparse's way out
+        status = stop.code
+    out, err = capsys.readouterr()
+    assert (status, out) == (2, "")
     assert named in err
-    assert b"Traceback" not in err
 
 
 def test_info_tells_what_the_manifest_holds():

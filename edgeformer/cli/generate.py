@@ -48,8 +48,8 @@ def run(arguments: argparse.Namespace) -> int:
             status = 130
         finally:
             stream.close()
-        if out is not None:
-            out.write("\n")
+            if out is not None:
+                out.write("\n")
         console.say(f"{stream.finish_reason}: {stream.stats}")
         if arguments.json:
             stats = dict(stream.stats._asdict(), tokens_per_s=stream.stats.tokens_per_s)
