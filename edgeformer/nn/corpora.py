@@ -25,6 +25,7 @@ NOVELS = (  # in order of writing
     "persuasion",
 )
 HELD_OUT = 0.05  # of the characters of each novel: its end
+SAMPLE = "prideprejudice"
 
 _GET_PACKAGE = (
     "apt-get download r-cran-janeaustenr && dpkg-deb -x r-cran-janeaustenr_*.deb janeausten, "
@@ -105,11 +106,19 @@ def split(novel: list[str], held_out: float = HELD_OUT) -> tuple[list[str], list
 
 
 def write_austen(folder: Path, out: Path) -> None:
-    """Write austen.txt and austen-held-out.txt: one paragraph a line."""
+    """Write the text to train on, the held-out text, and the part of it that ships as a sample.
+
+    One paragraph a line.
+    """
     out.mkdir(parents=True, exist_ok=True)
-    parts = [split(novel) for novel in read_austen(folder).values()]
-    for name, index in (("austen.txt", 0), ("austen-held-out.txt", 1)):
-        text = "".join(line + "\n" for part in parts for line in part[index])
+    parts = {name: split(novel) for name, novel in read_austen(folder).items()}
+    texts = {
+        "austen.txt": [line for part in parts.values() for line in part[0]],
+        "austen-held-out.txt": [line for part in parts.values() for line in part[1]],
+        "held_out.txt": parts[SAMPLE][1],
+    }
+    for name, lines in texts.items():
+        text = "".join(line + "\n" for line in lines)
         data = text.encode("utf-8")
         (out / name).write_bytes(data)
         digest = hashlib.sha256(data).hexdigest()

@@ -36,9 +36,11 @@ class Job:
     facts: dict[str, Any]  # about the texts
 
     def identity(self) -> dict[str, Any]:
-        """What must not change when a run goes on."""
+        """What must not change when a run goes on; the number of steps may."""
+        plan = self.plan.to_json()
+        del plan["steps"]
         return {
-            **self.plan.to_json(),
+            **plan,
             **{f"model {name}": value for name, value in self.config.to_json().items()},
             **{f"{name} sha256": part["sha256"] for name, part in self.facts.items()},
             "tokenizer sha256": hashlib.sha256(self.tokenizer_json.encode()).hexdigest(),
@@ -107,14 +109,17 @@ def _plan(settings: Settings, config: ModelConfig) -> Plan:
             "--device cuda: this PyTorch finds no CUDA device "
             f"(torch {torch.__version__}); give --device cpu, or install a CUDA build"
         )
-    if get("tokenizer") == "char" and "vocab_size" in settings:
+    # the smallest models count in characters: their vocabulary has no room for all bytes
+    few = config.vocab_size <= 256 and "vocab_size" not in settings
+    tokenizer = get("tokenizer", "char" if few else "byte-bpe")
+    if tokenizer == "char" and "vocab_size" in settings:
         raise EdgeformerError(
             f"--vocab-size {settings['vocab_size']} with --tokenizer char: "
             "the characters of the text are the vocabulary; leave one of them out"
         )
     steps = get("steps", 1000)
     return Plan(
-        tokenizer=get("tokenizer", "byte-bpe"),
+        tokenizer=tokenizer,
         steps=steps,
         batch_size=get("batch_size", 16),
         sequence=get("sequence", config.max_positions),
@@ -124,5 +129,6 @@ def _plan(settings: Settings, config: ModelConfig) -> Plan:
         seed=get("seed", 0),
         precision=get("precision", "fp32"),
         device=device,
+        threads=get("threads", torch.get_num_threads()),
         held_out=0.0 if "held_out_file" in settings else get("held_out", 0.05),
     ).checked(config)

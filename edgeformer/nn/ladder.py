@@ -56,6 +56,7 @@ def toy_model(preset: str) -> tuple[Decoder, torch.Tensor]:
     from edgeformer.nn.decoder import Decoder
     from edgeformer.nn.presets import PRESETS
 
+    torch.set_num_threads(1)  # too little work to share
     if preset not in PRESETS:
         raise EdgeformerError(f"there is no preset {preset!r}; one of: {', '.join(PRESETS)}")
     characters = sorted(set(TOY) - {"\n"})

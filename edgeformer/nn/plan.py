@@ -29,6 +29,7 @@ class Plan:
     seed: int
     precision: Literal["fp32", "bf16"]
     device: Literal["cpu", "cuda"]
+    threads: int  # of the CPU: more of them add in another order
     held_out: float
 
     def to_json(self) -> dict[str, Any]:
@@ -36,7 +37,7 @@ class Plan:
 
     def checked(self, config: ModelConfig) -> Plan:
         """This plan, or an error that says which number cannot be."""
-        for name in ("batch_size", "sequence", "lr"):
+        for name in ("batch_size", "sequence", "lr", "threads"):
             value = getattr(self, name)
             if not (math.isfinite(value) and value > 0):
                 raise EdgeformerError(f"{name} is {value}; it must be above 0")

@@ -31,7 +31,11 @@ def parser() -> argparse.ArgumentParser:
     model.add_argument("--preset", metavar="NAME", help="model size (default: nano-start)")
     model.add_argument("--config", type=Path, metavar="FILE", help="model config, JSON")
     add("--dropout", type=float, metavar="P", help="(default: the model config's)")
-    add("--tokenizer", choices=["byte-bpe", "char"], help="(default: byte-bpe)")
+    add(
+        "--tokenizer",
+        choices=["byte-bpe", "char"],
+        help="(default: char for a model config with at most 256 ids, else byte-bpe)",
+    )
     add("--vocab-size", type=int, metavar="N", help="byte-bpe only (default: the model config's)")
     add("--steps", type=int, metavar="N", help="(default: 1000)")
     add("--batch-size", type=int, metavar="N", help="windows a step (default: 16)")
@@ -41,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     add("--weight-decay", type=float, metavar="X", help="of matrices (default: 0.1)")
     add("--seed", type=int, metavar="N", help="(default: 0)")
     add("--device", choices=["auto", "cpu", "cuda"], help="(default: auto)")
+    add("--threads", type=int, metavar="N", help="of the CPU (default: PyTorch's choice)")
     add("--precision", choices=["fp32", "bf16"], help="of the matrix products (default: fp32)")
     held_out = made.add_mutually_exclusive_group()
     held_out.add_argument(
@@ -50,6 +55,7 @@ def parser() -> argparse.ArgumentParser:
     add("--weights", choices=["fp32", "fp16"], help="as stored (default: fp32)")
     add("--eval-every", type=int, metavar="N", help="steps (default: 200; 0: only at the end)")
     add("--checkpoint-every", type=int, metavar="N", help="steps (default: 200; 0: never)")
+    add("--stop-after", type=int, metavar="N", help="save after this step and exit with 0")
     again = made.add_mutually_exclusive_group()
     again.add_argument("--resume", action="store_true", help="go on with an interrupted run")
     again.add_argument("--force", action="store_true", help="replace the checkpoint in FOLDER")

@@ -31,38 +31,46 @@ def train(typed: Settings) -> int:
     """Train as the options say; the exit status."""
     folder: Path = typed["output"]
     state_file, settings = folder / STATE_FILE, dict(typed)
-    notes: dict[str, Any] = {"history": [], "seconds": 0.0}
+    notes: dict[str, Any] = {"history": [], "seconds": 0.0, "pieces": []}
     resume, force = settings.pop("resume", False), settings.pop("force", False)
     if resume:
         notes = read_notes(_existing(state_file))
+        notes["settings"].pop("stop_after", None)
         settings = {**notes["settings"], **settings}
     elif not force:
         _refuse_existing(folder)
     _check_intervals(settings)
     job = prepare(settings)
+    # what is a default now stays the same when the run goes on elsewhere, or with other steps
+    settings.update(threads=job.plan.threads, warmup=job.plan.warmup)
+    torch.set_num_threads(job.plan.threads)
     windows = Windows(job.training_ids, job.plan.sequence, job.plan.batch_size, job.plan.seed)
     run = Run.start(job.plan, Decoder(job.config), windows)
     if resume:
         _compare(notes["identity"], job.identity())
         run.restore(state_file)
+        _check_steps(run, job.plan.steps)
     else:
         state_file.unlink(missing_ok=True)  # of the run that --force gives up
     folder.mkdir(parents=True, exist_ok=True)
     notes["settings"] = {k: str(v) if isinstance(v, Path) else v for k, v in settings.items()}
     notes["identity"] = job.identity()
+    if [piece["steps"] for piece in notes["pieces"][-1:]] != [job.plan.steps]:
+        notes["pieces"].append({"from": run.done, "steps": job.plan.steps})
     _say(_summary(job, run))
     if not _loop(job, run, settings, notes, state_file):
-        _say(f"interrupted after step {run.done}, saved; to go on:\n  {_resume_command(settings)}")
-        return INTERRUPTED
+        _say(f"stopped after step {run.done} and saved; to go on:\n  {_resume_command(settings)}")
+        return 0 if run.done == settings.get("stop_after") else INTERRUPTED
     _finish(job, run, folder, notes)
     state_file.unlink(missing_ok=True)
     return 0
 
 
 def _loop(job: Job, run: Run, settings: Settings, notes: dict, state_file: Path) -> bool:
-    """Train to the end or to a signal; whether it is the end. Saves the state at a signal."""
+    """Train; False if a signal or --stop-after came first. The state is saved then."""
     evaluate_every = settings.get("eval_every", 200)
     save_every = settings.get("checkpoint_every", 200)
+    stop_after = settings.get("stop_after", job.plan.steps)
     earlier, began = notes["seconds"], time.perf_counter()
     bar = tqdm(total=job.plan.steps, initial=run.done, unit="step", disable=None, leave=False)
     losses: list[float] = []  # since the last evaluation
@@ -78,9 +86,10 @@ def _loop(job: Job, run: Run, settings: Settings, notes: dict, state_file: Path)
                 tqdm.write(_history_line(line), file=sys.stderr)
                 losses = []
             notes["seconds"] = earlier + time.perf_counter() - began
-            if (save_every and progress.done % save_every == 0) or signals.asked:
+            stop = (signals.asked or progress.done >= stop_after) and not last
+            if stop or (save_every and progress.done % save_every == 0):
                 run.save(state_file, {k: json.dumps(v) for k, v in notes.items()})
-            if signals.asked and not last:
+            if stop:
                 return False
     notes["losses"] = losses
     return True
@@ -107,11 +116,11 @@ def _finish(job: Job, run: Run, folder: Path, notes: dict[str, Any]) -> None:
         **job.facts,
         "result": result,
         "history": notes["history"],
+        "pieces": notes["pieces"],
         "seconds": round(notes["seconds"]),
         "made by": {
             "torch": torch.__version__,
             "python": platform.python_version(),
-            "threads": torch.get_num_threads(),
         },
     }
     staged = folder / (REPORT_FILE + ".partial")
@@ -159,11 +168,17 @@ def _refuse_existing(folder: Path) -> None:
 
 
 def _check_intervals(settings: Settings) -> None:
-    for name in ("eval_every", "checkpoint_every"):
-        if settings.get(name, 0) < 0:
-            raise EdgeformerError(
-                f"{name} is {settings[name]}; it must be at least 0, and 0 means never"
-            )
+    for name, least in (("eval_every", 0), ("checkpoint_every", 0), ("stop_after", 1)):
+        if settings.get(name, least) < least:
+            raise EdgeformerError(f"{name} is {settings[name]}; it must be at least {least}")
+
+
+def _check_steps(run: Run, steps: int) -> None:
+    if run.done > steps:
+        raise EdgeformerError(
+            f"--steps {steps}: {run.done} steps are done already; give more, or start again "
+            "with --force"
+        )
 
 
 def _compare(saved: dict[str, Any], now: dict[str, Any]) -> None:

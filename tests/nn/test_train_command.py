@@ -94,6 +94,15 @@ def test_a_character_model_has_one_id_a_character(tmp_path):
     assert len(tokenizer.encode(text)) == len(text)
 
 
+def test_the_smallest_presets_count_in_characters_unless_told_otherwise(tmp_path):
+    text = training_text.write(tmp_path)[0]
+    for name, change in (("char", []), ("byte-bpe", ["--vocab-size", "270"])):
+        arguments = [text, "--steps", "1", "--threads", "1", "-o", str(tmp_path / name), *change]
+        assert train.main(arguments) == 0
+        assert load_tokenizer(str(tmp_path / name / "tokenizer.json")).kind == name
+        assert load_checkpoint(tmp_path / name).config.d_model == 128  # nano-start
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -102,6 +111,7 @@ def test_a_character_model_has_one_id_a_character(tmp_path):
         (["--steps", "5", "--warmup", "6"], "warmup takes 6 steps, but the run has 5"),
         (["--sequence", "17"], "sequence 17 is longer than the model's max_positions 16"),
         (["--batch-size", "0"], "batch_size is 0"),
+        (["--threads", "0"], "threads is 0"),
         (["--lr", "nan"], "lr is nan"),
         (["--dropout", "1"], "dropout is 1"),
         (["--held-out", "1"], "held_out is 1"),
@@ -110,6 +120,7 @@ def test_a_character_model_has_one_id_a_character(tmp_path):
         (["--vocab-size", "20"], "vocab_size is 20"),
         (["--tokenizer", "char", "--vocab-size", "80"], "--tokenizer char"),
         (["--eval-every", "-5"], "eval_every is -5"),
+        (["--stop-after", "0"], "stop_after is 0"),
         (["--resume"], "no interrupted run"),
     ],
 )

@@ -25,6 +25,7 @@ PLAN = Plan(
     seed=0,
     precision="fp32",
     device="cpu",
+    threads=1,
     held_out=0.0,
 )
 

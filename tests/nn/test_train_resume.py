@@ -1,6 +1,7 @@
 """A run that goes on ends in the weights of a run that was never interrupted, bit for bit."""
 
 import dataclasses
+import json
 import os
 import re
 import signal
@@ -31,6 +32,7 @@ PLAN = Plan(
     seed=5,
     precision="fp32",
     device="cpu",
+    threads=1,
     held_out=0.0,
 )
 
@@ -92,11 +94,8 @@ def test_ctrl_c_saves_and_the_printed_command_goes_on_to_the_same_bits(tmp_path,
 
     command = [sys.executable, "-m", "edgeformer.nn.train", *arguments]
     command += ["-o", str(tmp_path / "cut"), "--eval-every", "1"]
-    threads = {"OMP_NUM_THREADS": str(torch.get_num_threads())}
     root = Path(__file__).parents[2]
-    child = subprocess.Popen(
-        command, cwd=root, stderr=subprocess.PIPE, text=True, env={**os.environ, **threads}
-    )
+    child = subprocess.Popen(command, cwd=root, stderr=subprocess.PIPE, text=True)
     with child:
         printed = ""
         while "step 3," not in printed:
@@ -107,7 +106,7 @@ def test_ctrl_c_saves_and_the_printed_command_goes_on_to_the_same_bits(tmp_path,
         printed += child.stderr.read()
     assert child.returncode == 130, printed
     assert "Traceback" not in printed
-    assert 3 <= int(re.search(r"interrupted after step (\d+), saved", printed)[1]) < 200
+    assert 3 <= int(re.search(r"stopped after step (\d+) and saved", printed)[1]) < 200
     assert not (tmp_path / "cut" / "model.safetensors").exists()
 
     resume = printed.strip().splitlines()[-1].split()
@@ -120,9 +119,7 @@ def test_ctrl_c_saves_and_the_printed_command_goes_on_to_the_same_bits(tmp_path,
     assert not (tmp_path / "cut" / "resume.safetensors").exists()
 
 
-@pytest.fixture
-def interrupted(tmp_path, monkeypatch):
-    """Arguments of a run that SIGTERM stopped after its second step."""
+def test_sigterm_stops_like_ctrl_c_and_the_handlers_are_given_back(tmp_path, capsys, monkeypatch):
     arguments = [*training_text.write(tmp_path), "--steps", "6", "-o", str(tmp_path / "out")]
     step = Run._step
 
@@ -134,23 +131,39 @@ def interrupted(tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(Run, "_step", step_then_signal)
         assert train.main(arguments) == 130
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    assert train.main([*arguments, "--resume"]) == 0
+    assert "steps 2 to 6" in capsys.readouterr().err
+
+
+@pytest.fixture
+def interrupted(tmp_path):
+    """Arguments of a run of 6 steps that stopped after its second."""
+    arguments = [*training_text.write(tmp_path), "--steps", "6", "-o", str(tmp_path / "out")]
+    assert train.main([*arguments, "--stop-after", "2"]) == 0
     return arguments
 
 
-def test_sigterm_stops_like_ctrl_c_and_the_handlers_are_given_back(interrupted, capsys):
-    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    assert train.main([*interrupted, "--resume"]) == 0
-    assert "steps 2 to 6" in capsys.readouterr().err
+def test_a_run_may_go_on_to_another_number_of_steps_and_says_so(interrupted, tmp_path, capsys):
+    arguments = [*interrupted, "--resume", "--steps", "9"]
+    assert train.main([*arguments, "--stop-after", "4"]) == 0
+    assert train.main([*interrupted, "--resume", "--steps", "3"]) == 2
+    assert "--steps 3: 4 steps are done already" in capsys.readouterr().err
+    assert train.main(arguments) == 0
+    report = json.loads((tmp_path / "out" / "train.json").read_text())
+    assert report["pieces"] == [{"from": 0, "steps": 6}, {"from": 2, "steps": 9}]
+    assert report["plan"]["steps"] == report["result"]["step"] == 9
+    assert report["plan"]["warmup"] == 0  # a tenth of the 6 steps that the run began with
 
 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
         (["--lr", "0.02"], "lr was 0.01 and is now 0.02"),
-        (["--steps", "7"], "steps was 6 and is now 7"),
         (["--dropout", "0"], "model dropout was 0.2 and is now 0"),
         (["--vocab-size", "280"], "model vocab_size was 300 and is now 280"),
         (["--precision", "bf16"], "precision was 'fp32' and is now 'bf16'"),
+        (["--threads", "2"], "threads was 1 and is now 2"),
         (["--held-out", "0.3"], "held_out was 0.05 and is now 0.3"),
     ],
 )

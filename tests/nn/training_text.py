@@ -30,4 +30,4 @@ def write(folder: Path, count: int = 120, **changes) -> list[str]:
     (folder / "text.txt").write_text(lines(count), encoding="utf-8")
     (folder / "model.json").write_text(json.dumps({**TINY, **changes}), encoding="utf-8")
     arguments = [str(folder / "text.txt"), "--config", str(folder / "model.json")]
-    return [*arguments, "--batch-size", "3", "--lr", "0.01"]
+    return [*arguments, "--batch-size", "3", "--lr", "0.01", "--threads", "1"]
