@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import reprlib
 from typing import Any
 
 from edgeformer.nn.config import ConfigError, ModelConfig
@@ -31,7 +30,7 @@ from edgeformer.nn.families import (
     starcoder2,
 )
 from edgeformer.nn.families.family import Family
-from edgeformer.nn.families.keys import Keys, UnsupportedModel, check_common
+from edgeformer.nn.families.keys import Keys, UnsupportedModel, check_common, shown
 
 __all__ = ["FAMILIES", "Family", "UnsupportedModel", "config_of", "find_family"]
 
@@ -56,8 +55,8 @@ def find_family(name: Any) -> Family:
     """The family of a config's `model_type`."""
     if isinstance(name, str) and name in FAMILIES:
         return FAMILIES[name]
-    known = ", ".join(sorted(FAMILIES))
-    raise UnsupportedModel(f"model type {reprlib.repr(name)} is not supported; supported: {known}")
+    known = ", ".join(sorted(set(FAMILIES) - {ours.NAME}))
+    raise UnsupportedModel(f"model type {shown(name)} is not supported; supported: {known}")
 
 
 def config_of(family: Family, values: dict[str, Any], where: str = "config.json") -> ModelConfig:

@@ -15,6 +15,7 @@ TRAINED_LENGTH = 2048
 
 
 def config_from(keys: Keys) -> ModelConfig:
+    keys.only("apply_residual_connection_post_layernorm", False)
     width = keys.integer("hidden_size", also="n_embed")
     heads = keys.integer("num_attention_heads", also="n_head")
     kv_heads = keys.integer("num_kv_heads", heads, also="n_head_kv")

@@ -10,6 +10,8 @@ from edgeformer.errors import EdgeformerError
 from edgeformer.nn.config_checks import LARGEST
 
 MOST = 2**31 - 1
+_SHORT = reprlib.Repr()
+_SHORT.maxstring = _SHORT.maxother = 80
 LARGEST_LIST = 2**14  # entries; per-layer and per-frequency lists are far shorter
 
 
@@ -65,6 +67,11 @@ PACKED = (
     "its weights are packed ({method}); give the checkpoint that it was made from, in bfloat16, "
     "float16 or float32"
 )
+
+
+def shown(value: Any) -> str:
+    """A value for an error message, cut where it is long."""
+    return _SHORT.repr(value)
 
 
 class Keys:
@@ -138,9 +145,7 @@ class Keys:
         """The entry of `choices` that the text names; any other text is refused by name."""
         value = self._value(name, default)
         if value is not default and not (isinstance(value, str) and value in choices):
-            self.refuse(
-                f"{name} is {reprlib.repr(value)}; supported here: {', '.join(sorted(choices))}"
-            )
+            self.refuse(f"{name} is {shown(value)}; supported here: {', '.join(sorted(choices))}")
             return next(iter(choices.values()))
         return choices[value]
 
@@ -149,7 +154,7 @@ class Keys:
         self.seen.add(name)
         value = self.values.get(name)
         if value is not None and not any(type(a) is type(value) and a == value for a in allowed):
-            self.refuse(f"{name} is {reprlib.repr(value)}, which is not supported")
+            self.refuse(f"{name} is {shown(value)}, which is not supported")
 
     def items(self, name: str, kind: type | tuple[type, ...], count: int | None = None) -> Any:
         """A list of plain values, or None."""
@@ -176,14 +181,14 @@ class Keys:
         """Raise one error with every reason against this model, unexplained keys among them."""
         unknown = sorted(set(self.values) - self.seen)
         problems = self.problems + [
-            f"the key {reprlib.repr(name)} ({reprlib.repr(self.values[name])}) is not understood"
+            f"the key {shown(name)} ({shown(self.values[name])}) is not understood"
             for name in unknown
         ]
         if problems:
             raise UnsupportedModel(f"{self.where}: not supported: {'; '.join(problems)}")
 
     def error(self, name: str, expected: str) -> EdgeformerError:
-        found = reprlib.repr(self.values.get(name))
+        found = shown(self.values.get(name))
         return EdgeformerError(f"{self.where}: {name} is {found}; expected {expected}")
 
     def _value(self, name: str, default: Any, also: str | None = None) -> Any:
@@ -191,8 +196,8 @@ class Keys:
         value = self.values.get(name, self.values.get(also))
         if also in self.values and value != self.values[also]:
             raise EdgeformerError(
-                f"{self.where}: {name} is {reprlib.repr(value)} but {also}, its other name, is "
-                f"{reprlib.repr(self.values[also])}"
+                f"{self.where}: {name} is {shown(value)} but {also}, its other name, is "
+                f"{shown(self.values[also])}"
             )
         if value is not None:
             return value
@@ -220,6 +225,4 @@ def check_common(keys: Keys, architectures: tuple[str, ...]) -> None:
             keys.refuse(f"{name}: models with more than text are not supported")
     found = keys.items("architectures", str) or []
     if found and not set(found) & set(architectures):
-        keys.refuse(
-            f"architectures is {reprlib.repr(found)}; supported here: {', '.join(architectures)}"
-        )
+        keys.refuse(f"architectures is {shown(found)}; supported here: {', '.join(architectures)}")

@@ -11,6 +11,7 @@ from edgeformer.nn.families.rope_keys import rope_from
 
 def config_from(keys: Keys) -> ModelConfig:
     sizes = llama_like.sizes(keys, tied=True)
+    keys.irrelevant("max_window_layers")
     n_layers = sizes["n_layers"]
     step = keys.integer("no_rope_layer_interval", 4)
     turns = keys.items("no_rope_layers", int, n_layers)  # despite its name, 1 is a layer with RoPE

@@ -25,6 +25,10 @@ for _kind in ("weight", "bias"):
 
 def config_from(keys: Keys) -> ModelConfig:
     keys.irrelevant("residual_dropout", "embedding_dropout")
+    # left over in the published configs; hidden_act and norm_epsilon are what counts
+    keys.irrelevant("activation_function", "layer_norm_epsilon")
+    keys.irrelevant("attention_softmax_in_fp32", "scale_attention_softmax_in_fp32")
+    keys.only("scale_attn_weights", True)
     keys.only("mlp_type", "default")
     keys.only("norm_type", "layer_norm")
     width, heads = keys.integer("hidden_size"), keys.integer("num_attention_heads")
