@@ -13,6 +13,7 @@ from edgeformer.contract import Graph, TensorSpec, portable_graph
 from edgeformer.errors import CheckFailed
 from edgeformer.export.clean import Draft, Weight
 from edgeformer.export.pinned import name_nodes
+from edgeformer.export.threads import one_thread
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.step import CachedStep
 
@@ -82,7 +83,7 @@ def _export(step: CachedStep, contract: Graph) -> onnx.ModelProto:
         for spec in (*contract.inputs, *contract.outputs)
     }
     file = io.BytesIO()
-    with warnings.catch_warnings(), torch.no_grad():
+    with warnings.catch_warnings(), torch.no_grad(), one_thread():
         warnings.simplefilter("ignore")  # the exporter's own deprecation, Python numbers in a trace
         torch.onnx.export(
             step,

@@ -13,6 +13,7 @@ import torch
 
 from edgeformer.contract import Graph
 from edgeformer.errors import CheckFailed
+from edgeformer.export.threads import one_thread
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.step import CachedStep
@@ -84,7 +85,7 @@ def reference(
     rows = Rows(decoder.config, capacity, len(prompt_ids) + steps)
     cached = []
     token_ids = list(prompt_ids)
-    with torch.inference_mode():
+    with torch.inference_mode(), one_thread():
         for start in range(0, len(prompt_ids), chunk):
             logits = _torch_step(step, rows, prompt_ids[start : start + chunk])
         for _ in range(steps - 1):
@@ -93,6 +94,7 @@ def reference(
             logits = _torch_step(step, rows, token_ids[-1:])
         cached.append(logits)
         token_ids.append(int(logits.argmax()))
+    with torch.inference_mode():
         whole = torch.tensor([token_ids[:-1]])
         logits = decoder(whole)[0, len(prompt_ids) - 1 :].numpy()  # [steps, vocab]
     greedy = tuple(token_ids[len(prompt_ids) :])
