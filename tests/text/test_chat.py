@@ -6,7 +6,7 @@ import os
 import pytest
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.text.chat import ChatTemplate, ChatTemplates
+from edgeformer.text.chat import ChatTemplate
 from tests.text.chat_cases import (
     CONVERSATIONS,
     FOLDER,

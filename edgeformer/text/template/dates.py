@@ -28,7 +28,7 @@ def strftime(budget: Budget, now: datetime.datetime, format: str) -> str:
     budget.text(len(format))
 
     def one(match: Any) -> str:
-        budget.step()
+        budget.step(20)
         flag, letter = match.groups()
         if letter in _WHOLE:
             return _DIRECTIVE.sub(one, _WHOLE[letter])

@@ -55,6 +55,7 @@ class Expressions:
         if node is None:
             return None
         self.budget.step()
+        self.line = node.lineno
         kind = type(node).__name__
         if kind in BINARY:
             left = self.value(node.left, scope)

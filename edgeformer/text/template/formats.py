@@ -16,7 +16,9 @@ from edgeformer.text.template.traced import (
 from edgeformer.text.template.values import Undefined, View, kind_of
 
 _PERCENT = re.compile(
-    r"%(?:\((?P<name>[^()%]*)\))?(?P<flags>[#0\- +]*)(?P<width>\d*)(?:\.(?P<precision>\d*))?"
+    # A width begins with no 0, which is a flag: else the two could share zeros in too many ways.
+    r"%(?:\((?P<name>[^()%]*)\))?(?P<flags>[#0\- +]*)(?P<width>(?:[1-9]\d*)?)"
+    r"(?:\.(?P<precision>\d*))?"
     r"[hlL]?(?P<kind>[diouxXeEfFgGcrs%])"
 )
 _BRACES = re.compile(r"\{\{|\}\}|\{(?P<field>[^{}:]*)(?::(?P<spec>[^{}]*))?\}")
@@ -179,7 +181,8 @@ def braces(budget: Budget, text: str, args: tuple, kwargs: dict) -> str:
             pieces.append(cut(text, done - 1, done))
         else:
             value = _field(match.group("field"), automatic, args, kwargs)
-            pieces.append(_brace_one(budget, value, match.group("spec") or ""))
+            spec = cut(text, *match.span("spec")) if match.group("spec") else ""
+            pieces.append(_brace_one(budget, value, spec))
     pieces.append(_no_brace(cut(text, done, len(text))))
     return joined(budget, "", pieces)
 
@@ -209,5 +212,5 @@ def _brace_one(budget: Budget, value: Any, spec: str) -> str:
     if not spec:
         return text_of(budget, value)
     if isinstance(value, str):
-        return derived(format(str.__str__(value), spec), value)
-    return trusted(format(_plain(value), spec))
+        return derived(format(str.__str__(value), spec), value, spec)
+    return derived(format(_plain(value), spec), spec)

@@ -1,8 +1,8 @@
 """What one render may use, and the refusal of anything beyond."""
 
 MOST_TEXT = 1000000  # characters of one text, and of the whole output
-MOST_WORK = 24000000  # characters of all texts that were made: 5 bytes each at the worst
-MOST_STEPS = 500000  # nodes evaluated and items handled
+MOST_WORK = 16000000  # characters of all texts that were made: 5 bytes each at the worst
+MOST_STEPS = 250000  # nodes evaluated and items handled
 MOST_BITS = 1024  # of an integer
 MOST_NESTED = 60  # a list in a list in a dict ...
 MOST_PADDING = 10000  # a width or a precision in a format
@@ -32,7 +32,8 @@ class Budget:
     def text(self, length: int) -> None:
         """Pay for a text of this many characters."""
         if length > MOST_TEXT:
-            raise Refused("a text of %d characters; the limit is %d" % (length, MOST_TEXT))
+            shown = "%d" % length if length < 10**15 else "more than 10**15"
+            raise Refused("a text of %s characters; the limit is %d" % (shown, MOST_TEXT))
         self.work(length)
 
     def work(self, characters: int) -> None:

@@ -187,13 +187,14 @@ def _pay_for_order(budget: Budget, ranks: List[Any]) -> None:
     if len(ranks) < 2:
         return
     rounds = len(ranks).bit_length()
+    budget.step(rounds * len(ranks))
     waiting = list(ranks)
     while waiting:
         one = waiting.pop()
-        budget.step(rounds)
         if isinstance(one, str):
             budget.work(len(one) // 16 * rounds)
         elif isinstance(one, (list, tuple)):
+            budget.step(rounds * len(one))
             waiting.extend(one)
         elif not isinstance(one, (int, float, Undefined, type(None))):
             raise Refused("%s cannot be put in order" % kind_of(one))

@@ -49,6 +49,7 @@ class Macro(Function):
     def invoke(*args: Any, **kwargs: Any) -> str:
         """The text of the body. kwargs and varargs are taken where the body mentions them."""
         self, render, args = args[0], args[1], args[2:]  # unnamed: kwargs may hold any name
+        render.budget.step(10)
         scope = self._scope.inner()
         names = [arg.name for arg in self._node.args]
         given = dict(zip(names, args))
