@@ -49,7 +49,7 @@ def load_decoder(source: Source, max_positions: int | None = None) -> Decoder:
 
 def plan_decoder(source: Source, max_positions: int | None = None) -> Plan:
     """Map every tensor of the checkpoint; what is missing, left over or misshapen is an error."""
-    family = find_family(source.family)
+    family = source.own_family or find_family(source.family)
     config = config_of(family, source.config, source.config_name)
     recipes = _with_prefix(family, source, family.tensors(config, source.config))
     twin = _settle_tied_head(family, source, config, recipes)
@@ -57,6 +57,11 @@ def plan_decoder(source: Source, max_positions: int | None = None) -> Plan:
         config = _cut(source, config, recipes, max_positions)
     with torch.device("meta"):
         shapes = {n: tuple(t.shape) for n, t in Decoder(config).state_dict().items()}
+    unsaid = [name for name in shapes if name not in recipes]
+    if unsaid:
+        raise EdgeformerError(
+            f"`{source.where}`: nothing says which tensors make {', '.join(unsaid[:3])}"
+        )
     recipes = {name: recipes[name] for name in shapes}
     _check_names(family, source, recipes, twin)
     for name, shape in shapes.items():
@@ -67,7 +72,7 @@ def plan_decoder(source: Source, max_positions: int | None = None) -> Plan:
 def _with_prefix(family: Family, source: Source, recipes: dict[str, Recipe]) -> dict[str, Recipe]:
     """Names as this checkpoint spells them: saved from the model with a head, or from its body."""
     spellings = (family.prefix, family.prefix.removeprefix("model."), "")
-    prefix = next(p for p in spellings if any(name.startswith(p) for name in source.names()))
+    prefix = next((p for p in spellings if any(n.startswith(p) for n in source.names())), "")
     head = family.head.removesuffix("weight")  # "lm_head.": its bias stands beside its weight
 
     def spelled(name: str) -> str:
@@ -83,13 +88,11 @@ def _settle_tied_head(
     family: Family, source: Source, config: ModelConfig, recipes: dict[str, Recipe]
 ) -> str | None:
     """A tied table may be stored under either name, or under both."""
-    if not config.tie_embeddings:
+    names = set(source.names())
+    if not config.tie_embeddings or family.head not in names:
         return None
     (piece,) = recipes["embedding.weight"]
-    names, embedding = set(source.names()), piece.names[0]
-    if family.head not in names:
-        return None
-    if embedding in names:
+    if piece.names[0] in names:
         return family.head
     recipes["embedding.weight"] = rows(family.head)
     return None
@@ -144,8 +147,9 @@ def _check_shape(
         except (RuntimeError, IndexError):
             made.append(torch.empty(0, device="meta"))  # they do not even fit into each other
     counts = [m.shape[0] if m.dim() else 0 for m in made]
-    wanted = _rows_of_pieces(config, name) if len(recipe) > 1 else [shape[0]]
-    if counts != wanted or any(tuple(m.shape[1:]) != shape[1:] for m in made):
+    wanted = _rows_of_pieces(config, name)
+    wrong = counts != wanted if len(counts) == len(wanted) else sum(counts) != shape[0]
+    if wrong or any(tuple(m.shape[1:]) != shape[1:] for m in made):
         stored = ", ".join(f"{n} {list(source.shape(n))}" for piece in recipe for n in piece.names)
         raise EdgeformerError(
             f"`{source.where}`: {stored} cannot be {name} of shape {list(shape)}, which "
@@ -157,7 +161,7 @@ def _rows_of_pieces(config: ModelConfig, name: str) -> list[int]:
     """Of the two products that are several tensors in most checkpoints."""
     if ".attention.qkv." in name:
         return [config.n_heads * config.head_dim, config.kv_width, config.kv_width]
-    return [config.d_ff, config.d_ff]
+    return [config.d_ff, config.d_ff] if ".ff.up." in name else []
 
 
 def _fill(source: Source, out: torch.Tensor, recipe: Recipe) -> None:

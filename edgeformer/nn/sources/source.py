@@ -36,6 +36,7 @@ class Source(abc.ABC):
     chat_templates: dict[str, str]  # "default" is the one without a name
     eos_token_ids: list[int]
     license: str | None
+    own_family: Any = None  # a `Family` that only this source has
 
     @abc.abstractmethod
     def names(self) -> Iterable[str]: ...
