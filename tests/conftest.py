@@ -7,7 +7,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 # Tests that need torch, onnx or a Python newer than 3.6. tests/test_repository.py holds this list
 # against what each file imports, so a device test cannot end up here by mistake.
-HOST_ONLY = ["nn", "export", "test_repository.py", "test_readme.py", "test_packaging.py"]
+HOST_ONLY = [
+    "nn",
+    "export",
+    "test_repository.py",
+    "test_readme.py",
+    "test_packaging.py",
+    "text/test_chat_reference.py",
+]
 
 collect_ignore = []
 if sys.version_info < (3, 10):
