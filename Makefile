@@ -11,8 +11,8 @@ export HF_HUB_OFFLINE := 1
 
 RECIPE := export/nano-austen.toml
 BUNDLE := bundles/nano-austen
-EXPORTED_FROM := $(RECIPE) $(wildcard export/models/nano-austen/*) edgeformer/bundle.py \
-    $(wildcard edgeformer/nn/*.py edgeformer/export/*.py)
+EXPORTED_FROM := $(RECIPE) $(wildcard export/models/nano-austen/*) \
+    $(wildcard edgeformer/*.py edgeformer/nn/*.py edgeformer/export/*.py)
 
 host_pytest := .venv/bin/python -m pytest -q
 py36_pytest := .venv36/bin/python -m pytest -q

@@ -161,20 +161,34 @@ def test_no_document_speaks_of_an_option_that_no_program_has():
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_commands_and_examples_of_a_document_work(document, folder):
-    """In the document's own order: what one block makes, the next one reads."""
-    for block in blocks(document):
-        if block["why"] or block["kind"] in SHOWN:
-            continue
+    """In the document's own order: what one block makes, the next one reads.
+
+    Python blocks with no command between them are one program.
+    """
+    program = ""
+    for block in [b for b in blocks(document) if not b["why"] and b["kind"] not in SHOWN]:
         if block["kind"] == "python":
-            done = run([sys.executable, "-c", block["text"]], folder)
-            assert done.returncode == 0, "%s:\n%s\n%s" % (document, block["text"], done.stderr)
-            assert done.stdout.strip()
+            program += block["text"]
             continue
+        run_python(program, folder)
+        program = ""
         for command in commands(block):
-            if not any(ours for _, ours in programs_of(command)):
+            if any(ours for _, ours in programs_of(command)):
+                run_command(command, folder)
+            else:
                 assert words_of(command)[0] == "make", "say why it is not run: %s" % command
-                continue
-            script = 'python() { "%s" "$@"; }; set -e -o pipefail; %s' % (sys.executable, command)
-            done = run(["bash", "-c", script], folder)
-            assert done.returncode == 0, "%s: %s\n%s" % (document, command, done.stderr)
-            assert done.stdout.strip() or done.stderr.strip(), "%s printed nothing" % command
+    run_python(program, folder)
+
+
+def run_python(program, folder):
+    if program:
+        done = run([sys.executable, "-c", program], folder)
+        assert done.returncode == 0, "%s\n%s" % (program, done.stderr)
+        assert done.stdout.strip() or "print(" not in program
+
+
+def run_command(command, folder):
+    script = 'python() { "%s" "$@"; }; set -e -o pipefail; %s' % (sys.executable, command)
+    done = run(["bash", "-c", script], folder)
+    assert done.returncode == 0, "%s\n%s" % (command, done.stderr)
+    assert done.stdout.strip() or done.stderr.strip(), "%s printed nothing" % command

@@ -147,9 +147,10 @@ def test_python_36_runs_every_test_that_does_not_need_the_host_half():
         assert not grammar_error((ROOT / name).read_text("utf-8"), name)
         needs = host_needs(imported_modules(ROOT / name, top_level_only=True))
         assert not needs, "%s needs %s: list it in HOST_ONLY, tests/conftest.py" % (name, needs)
+    folders = ("tests/nn/", "tests/export/")  # the host half's own
     for name in ignored - of_the_repository:
         needs = host_needs(imported_modules(ROOT / name))
-        assert needs, "%s needs nothing of the host half, so Python 3.6 must run it" % name
+        assert needs or name.startswith(folders), "Python 3.6 must run %s: it can" % name
 
 
 def test_a_missing_package_is_a_failure_and_not_a_skip():
