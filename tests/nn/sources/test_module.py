@@ -60,7 +60,7 @@ def test_swapped_rows_are_noticed(example):
 def test_a_tensor_that_nothing_uses_is_refused_unless_ignored(example):
     module = example["MyDecoder"]()
     module.register_buffer("mask", torch.ones(4, 4))
-    with pytest.raises(EdgeformerError, match="1 tensors that no layer of a MyDecoder.*mask"):
+    with pytest.raises(EdgeformerError, match=r"1 tensors that no layer of a MyDecoder.*mask"):
         decoder_of(module, example["config"], example["table"])
     decoder_of(module, example["config"], example["table"], ignored=("mask",))
 
