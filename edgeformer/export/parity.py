@@ -23,7 +23,6 @@ MOST_PROMPT = 512  # the reference holds logits of the whole text
 # Of max(1, the largest |logit| of the step): rounding errors grow with the scale of the whole
 # row, so a logit near 0 beside one of 30 has an error of its neighbours' size.
 LOGIT_ERROR = 1e-4
-CLEAR_MARGIN = 10  # tolerances between the two best logits: then the token must be the same
 BUCKET = 64  # rows; the runtime grows the cache inputs by as many
 
 
@@ -157,7 +156,10 @@ def _inputs(rows: Rows, token_ids: Sequence[int]) -> list[np.ndarray]:
 
 
 def _compare(what: str, found: Sequence[np.ndarray], wanted: np.ndarray) -> float:
-    """Largest error, in units of max(1, largest |logit|); CheckFailed above the tolerance."""
+    """Largest error, in units of max(1, largest |logit|); CheckFailed above the tolerance.
+
+    Within it, a token whose logit leads by more than two tolerances is chosen by both.
+    """
     largest = 0.0
     for step, (got, want) in enumerate(zip(found, wanted, strict=True)):
         scale = max(1.0, float(np.abs(want).max()))
@@ -166,13 +168,6 @@ def _compare(what: str, found: Sequence[np.ndarray], wanted: np.ndarray) -> floa
             raise CheckFailed(
                 f"{what} differs from PyTorch without a cache at step {step + 1} of {len(wanted)}: "
                 f"largest logit error {error:.3g}, allowed {LOGIT_ERROR:g}; nothing was written"
-            )
-        best, second = np.sort(want)[[-1, -2]] if len(want) > 1 else (want[0], -np.inf)
-        clear = best - second > CLEAR_MARGIN * LOGIT_ERROR * scale
-        if clear and got.argmax() != want.argmax():
-            raise CheckFailed(
-                f"{what} chooses token {got.argmax()} at step {step + 1}, PyTorch without a cache "
-                f"{want.argmax()}, although its margin is {best - second:.3g}"
             )
         largest = max(largest, error)
     return largest

@@ -81,3 +81,15 @@ def test_an_empty_cache_of_one_row_gives_no_nan(name, kind, bundles):
         logits, *new = cache.many(tokens, positions, cache.positions, rows, *cache.past)
     assert all(torch.isfinite(t).all() for t in (logits, *new))
     assert error(logits[:1], uncached(decoder, [0])) < TOLERANCE
+
+
+@pytest.mark.parametrize("name", ("gqa", "alibi-gqa", "like-gemma"))
+@BOTH
+def test_a_token_computed_again_supersedes_its_old_row(name, kind, bundles):
+    """Rows 8 to 15 are of another text; the new token stands at position 8."""
+    decoder, chooser = choice_decoder(name), random.Random(name)
+    ids, other = ([chooser.randrange(96) for _ in range(n)] for n in (9, 8))
+    cache = GraphRows(decoder, 17, bundles[name].path)
+    cache.step([*ids[:8], *other], list(range(16)), [0])
+    logits = cache.step_one(ids[8], 8) if kind == "decode" else cache.step([ids[8]], [8], [0])
+    assert error(logits[0], uncached(decoder, ids)[8]) < TOLERANCE
