@@ -1,0 +1,1 @@
+"""TensorRT engines of a bundle: made on the device that runs them, never copied between boards."""
