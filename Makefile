@@ -25,7 +25,7 @@ help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*  ## /  make \1\t/p' Makefile | expand -t 18
 
 demo: $(BUNDLE)/manifest.json  ## export the shipped model, then stream text from it (PROMPT="...")
-	@echo '==> python -m edgeformer generate $(BUNDLE) "$$PROMPT"' >&2
+	@printf '==> python -m edgeformer generate %s "%s"\n' $(BUNDLE) "$$PROMPT" >&2
 	@.venv/bin/python -m edgeformer generate $(BUNDLE) "$$PROMPT"
 
 $(BUNDLE)/manifest.json: $(EXPORTED_FROM) | host-env
