@@ -15,6 +15,9 @@ from tests.test_imports import OPTIONAL
 ROOT = Path(__file__).resolve().parent.parent
 
 HOST_PACKAGES = {"torch", "onnx", "transformers", "safetensors", "tqdm", "tokenizers", "tomllib"}
+HOST_PACKAGES |= {"gguf", "huggingface_hub"}
+# Named by an error message when they are missed: large, and for one command each.
+ON_REQUEST = {"rdata", "matplotlib"}
 
 
 def tracked_files():
@@ -158,12 +161,25 @@ def test_a_missing_package_is_a_failure_and_not_a_skip():
     assert not [relative(p) for p in python_files() if word in p.read_text("utf-8")]
 
 
-def test_every_extra_is_pinned_for_the_host():
-    pins = (ROOT / "requirements/constraints-host.txt").read_text("utf-8")
-    pinned = {re.split(r"==", line)[0].lower().replace("_", "-") for line in pins.splitlines()}
+def declared():
+    """Every package that pyproject.toml names: what `make` installs into .venv."""
     project = (ROOT / "pyproject.toml").read_text("utf-8").split("[tool.", 1)[0]
-    wanted = set(re.findall(r'"([a-z_-]+) ?(?:>=|")', project.split("dependencies =", 1)[1]))
-    assert {"torch", "numpy", "onnxruntime", "ruff"} <= wanted
+    wanted = project.split("dependencies =", 1)[1]
+    return set(re.findall(r'"([\w-]+)(?: ?[><=!]|")', wanted))
+
+
+def test_every_package_that_is_imported_is_declared():
+    known = set(sys.stdlib_module_names) | declared() | ON_REQUEST
+    known |= {"edgeformer", "tests"} | {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
+    for path in python_files():
+        assert not packages(path) - known, relative(path)
+
+
+def test_every_declared_package_is_pinned_for_the_host():
+    pins = (ROOT / "requirements/constraints-host.txt").read_text("utf-8")
+    pinned = {line.split("==")[0].lower().replace("_", "-") for line in pins.splitlines()}
+    wanted = {name.lower().replace("_", "-") for name in declared()}
+    assert {"torch", "numpy", "onnxruntime", "ruff", "gguf"} <= wanted
     assert not wanted - pinned - {"tomli"}, "tomli is for Python 3.10 only"
 
 
