@@ -16,8 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent
 
 HOST_PACKAGES = {"torch", "onnx", "transformers", "safetensors", "tqdm", "tokenizers", "tomllib"}
 HOST_PACKAGES |= {"gguf", "huggingface_hub"}
-# Named by an error message when they are missed: large, and for one command each.
-ON_REQUEST = {"rdata", "matplotlib"}
+# Large and for one command each, which says so when they are missing; and what a board brings.
+ON_REQUEST = {"rdata", "matplotlib", "tensorrt", "pycuda"}
 
 
 def tracked_files():
