@@ -14,22 +14,25 @@ if TYPE_CHECKING:
     from edgeformer.export.build import Exported
     from edgeformer.export.recipe import Recipe
 
-FEW_TOKENS = 4
+FEW_TOKENS = 16
 
 EXAMPLES = """\
 examples:
   python -m edgeformer.export export/nano-austen.toml -o bundles/nano-austen
   python -m edgeformer.export --preset nano-start -o bundles/nano-start
   python -m edgeformer.export --model runs/mine -o bundles/mine
+  python -m edgeformer.export lint FILE.onnx --help
 
 Exit status: 0 done, 1 the graphs do not compute the model, 2 something to change.
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    args = _parser().parse_args(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        _export(args)
+        if words[:1] == ["lint"]:
+            return _lint(words[1:])
+        _export(_parser().parse_args(words))
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -37,6 +40,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nstopped; no bundle was written", file=sys.stderr)
         return 130
     return 0
+
+
+def _lint(words: Sequence[str]) -> int:
+    try:
+        from edgeformer.export.lint import command
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    return command.main(words)
+
+
+def _missing(error: ModuleNotFoundError) -> EdgeformerError:
+    """What a missing package means to the user; our own missing module is a fault of ours."""
+    if (error.name or "").startswith("edgeformer"):
+        raise error
+    return EdgeformerError(
+        f"the export needs the package {error.name}, which is not installed; run "
+        '`python -m pip install "edgeformer[export]"`, or `make host-env` in the repository'
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -63,12 +84,7 @@ def _export(args: argparse.Namespace) -> None:
         from edgeformer.export import recipe
         from edgeformer.export.build import export_recipe
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("edgeformer"):
-            raise
-        raise EdgeformerError(
-            f"the export needs the package {error.name}, which is not installed; run "
-            '`python -m pip install "edgeformer[export]"`, or `make host-env` in the repository'
-        ) from error
+        raise _missing(error) from error
     if args.recipe:
         wanted = recipe.read_recipe(args.recipe)
     elif args.preset:
@@ -87,7 +103,7 @@ def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
     ]
     if recipe.model.preset is not None:
         lines.append("the weights are RANDOM: this bundle tries out a device, it writes no text")
-    if golden.distinct < min(FEW_TOKENS, len(golden.greedy_ids)):
+    if golden.distinct < min(FEW_TOKENS, len(golden.greedy_ids) // 2):
         lines.append(
             f"warning: {golden.distinct} distinct tokens in the golden run test little; choose "
             "another [golden] prompt"

@@ -15,11 +15,13 @@ from collections.abc import Iterator
 
 import onnx
 
+from edgeformer.contract import FP32_PREFIX
 from edgeformer.export.clean import Weight
+from edgeformer.export.lint.origin import module_path
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.layers import Norm
 
-PREFIX = "fp32/"
+PREFIX = FP32_PREFIX
 POSITION_INPUTS = {"positions", "past_positions"}
 PRODUCTS = ("MatMul", "Gemm")
 
@@ -45,10 +47,6 @@ def module_of(node_name: str, decoder: Decoder) -> str:
         path = path.rpartition(".")[0]
     kind = type(modules[path]).__name__
     return f"{path} ({kind})" if path else kind
-
-
-def module_path(node_name: str) -> str:
-    return ".".join(node_name.removeprefix(PREFIX).strip("/").split("/")[:-1])
 
 
 def _from_positions(nodes: list[onnx.NodeProto], constants: set[str]) -> Iterator[onnx.NodeProto]:

@@ -7,8 +7,8 @@ import ctypes
 import errno
 import fcntl
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -46,10 +46,8 @@ def published(target: Path, force: bool = False) -> Iterator[Path]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(target)
-        staged = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.parent))
-        held = os.open(staged, os.O_RDONLY)
+        staged, held = _claim(target)
         try:
-            fcntl.flock(held, fcntl.LOCK_EX)
             yield staged
             _sync(staged)
             check_target(target, force)
@@ -61,6 +59,18 @@ def published(target: Path, force: bool = False) -> Iterator[Path]:
             os.close(held)
     except OSError as error:
         raise EdgeformerError(_explain(error, target)) from error
+
+
+def _claim(target: Path) -> tuple[Path, int]:
+    """A new directory beside the target, and the descriptor that holds a lock on it."""
+    while True:
+        staged = target.with_name(f".{target.name}.partial-{secrets.token_hex(4)}")
+        staged.mkdir()  # not tempfile: a bundle is for every user that the umask allows
+        held = os.open(staged, os.O_RDONLY)
+        fcntl.flock(held, fcntl.LOCK_EX)
+        if staged.exists():  # or another export took it for a dead one
+            return staged, held
+        os.close(held)
 
 
 def _explain(error: OSError, target: Path) -> str:

@@ -1,5 +1,6 @@
 """The command line, and what it says of checkpoints that a stranger sent."""
 
+import dataclasses
 import json
 import os
 import shutil
@@ -17,6 +18,7 @@ from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export import export_decoder
 from edgeformer.export.__main__ import main
 from edgeformer.nn.checkpoint import save_checkpoint
+from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.tokenizer_training import make_char_tokenizer
 from tests.nn.choices import PLAIN, choice_decoder, random_decoder
 
@@ -122,6 +124,15 @@ def test_a_preset_says_that_its_weights_are_random(tmp_path, capsys):
     assert main(["--preset", "nano-start", "-o", str(tmp_path / "b")]) == 2
     assert "add --force to replace it" in capsys.readouterr().err
     assert main(["--preset", "nano-start", "-o", str(tmp_path / "b"), "--force"]) == 0
+
+
+def test_a_golden_run_that_repeats_itself_is_said_aloud(tmp_path, capsys):
+    """A freshly initialised tied model echoes one token: right, and worth little as a test."""
+    save_checkpoint(tmp_path / "m", Decoder(dataclasses.replace(PLAIN, tie_embeddings=True)))
+    assert main(["--model", str(tmp_path / "m"), "-o", str(tmp_path / "b")]) == 0
+    said = capsys.readouterr().err
+    assert "64 greedy steps, 1 distinct tokens" in said
+    assert "warning: 1 distinct tokens in the golden run test little" in said
 
 
 def test_a_recipe_with_another_seed_gives_other_weights(tmp_path):

@@ -34,6 +34,9 @@ def test_a_new_folder_appears_with_its_parents(tmp_path):
     write(tmp_path / "a/b", manifest_json="1")
     assert published_files(tmp_path / "a/b") == {"manifest.json": "1"}
     assert os.listdir(tmp_path / "a") == ["b"]
+    umask = os.umask(0)
+    os.umask(umask)
+    assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o777 & ~umask, "others may read it"
 
 
 def test_nothing_appears_when_the_block_raises(tmp_path):
