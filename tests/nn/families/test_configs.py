@@ -1,6 +1,7 @@
 """Configs: published ones are understood, and what changes the mathematics is refused by name."""
 
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,9 +10,15 @@ from edgeformer.errors import EdgeformerError
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.families import FAMILIES, UnsupportedModel, config_of, find_family, ours
 from edgeformer.nn.rope import rope_frequencies
-from tests.nn.families.models import SHAPES
-from tests.nn.families.published import PUBLISHED
+from tests.nn.families.shapes import SHAPES
 
+# Configs as their authors published them, without most of the keys that every config has, and how
+# many parameters each model is known to have.
+_FILE = Path(__file__).with_name("published.json")
+PUBLISHED = {
+    name: (entry["parameters"], entry["config"])
+    for name, entry in json.loads(_FILE.read_text("utf-8")).items()
+}
 FIRST = {}
 for _name in SHAPES:
     FIRST.setdefault(SHAPES[_name]().model_type, _name)

@@ -5,7 +5,8 @@ import pytest
 from edgeformer.nn.families import FAMILIES, ours
 from edgeformer.nn.families.load import load_decoder
 from edgeformer.nn.sources import open_source
-from tests.nn.families.models import SHAPES, logit_error, reference
+from tests.nn.families.models import logit_error, reference
+from tests.nn.families.shapes import SHAPES
 
 TOLERANCE = 1e-4
 

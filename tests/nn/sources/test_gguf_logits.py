@@ -5,7 +5,8 @@ import pytest
 from edgeformer.nn.families.load import load_decoder
 from edgeformer.nn.sources import open_source
 from edgeformer.nn.sources.gguf_archs import ARCHS as OURS
-from tests.nn.families.models import SHAPES, logit_error, reference
+from tests.nn.families.models import logit_error, reference
+from tests.nn.families.shapes import SHAPES
 from tests.nn.sources.gguf_models import ARCHS, write_gguf
 
 TOLERANCE = 1e-4
