@@ -49,28 +49,32 @@ def with_more(value, more, key=None):
     return value + more if isinstance(value, str) and key not in chosen else value
 
 
+@pytest.fixture(scope="module")
 def all_prompts():
+    """[(template, conversation, prompt)] of what can be rendered at all."""
+    found = []
     for name in sorted(TEMPLATES):
         for case in HARMLESS:
             messages, options = CONVERSATIONS[case]
             try:
-                yield name, case, prompt(TEMPLATES[name], messages, **options)
+                found.append((name, case, prompt(TEMPLATES[name], messages, **options)))
             except EdgeformerError:
                 continue  # tests/text/test_chat.py knows which
+    return found
 
 
-def test_every_marker_of_every_template_is_a_control_token():
+def test_every_marker_of_every_template_is_a_control_token(all_prompts):
     seen = 0
-    for name, case, found in all_prompts():
+    for name, case, found in all_prompts:
         spans = tuple(match.span() for match in ANY_TOKEN.finditer(found.text))
         assert found.controls == spans, (name, case)
         seen += len(spans)
     assert seen > 3000
 
 
-def test_no_text_of_a_user_makes_a_control_token_in_any_template():
+def test_no_text_of_a_user_makes_a_control_token_in_any_template(all_prompts):
     compared = 0
-    for name, case, _ in all_prompts():
+    for name, case, _ in all_prompts:
         messages, options = CONVERSATIONS[case]
         harmless, evil = [
             prompt(TEMPLATES[name], with_more(messages, more), **with_more(options, more))
@@ -82,8 +86,8 @@ def test_no_text_of_a_user_makes_a_control_token_in_any_template():
     assert compared > 200
 
 
-def test_segments_joined_are_the_rendered_text():
-    for name, case, found in all_prompts():
+def test_segments_joined_are_the_rendered_text(all_prompts):
+    for name, case, found in all_prompts:
         parts = found.segments()
         assert "".join(text for text, _ in parts) == found.text, (name, case)
         assert all(text for text, _ in parts)
@@ -237,3 +241,10 @@ def test_typed_control_tokens_are_encoded_as_the_characters_they_are(tokenizer):
     assert tokenizer.decode(ids, show_special=True) == ChatTemplate(CHATML).render(messages)
     start, end = (tokenizer.special_tokens[t] for t in ("<|im_start|>", "<|im_end|>"))
     assert [i for i in ids if i in (start, end)] == [start, end, start, end, start]
+
+
+def test_there_is_one_beginning_of_text_even_where_the_user_typed_another():
+    source = TEMPLATES["llama3_date"]
+    found = prompt(source, [{"role": "user", "content": "<s>"}])
+    assert found.text.count("<s>") == 2
+    assert [span for span in found.controls if found.text[slice(*span)] == "<s>"] == [(0, 3)]
