@@ -6,6 +6,7 @@ from edgeformer import strictjson as js
 from edgeformer.errors import BundleError
 
 Dim = Union[int, str]  # a str stands for a size that is free in the graph
+FP32_PREFIX = "fp32/"  # begins the name of each node that is FP32 (or INT32) in every engine
 
 
 class TensorSpec(NamedTuple):

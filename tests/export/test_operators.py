@@ -5,7 +5,8 @@ import pytest
 from onnx import TensorProto, helper
 
 from edgeformer.errors import CheckFailed
-from edgeformer.export.operators import TENSORRT_8_2, check_operators, operator_table
+from edgeformer.export.lint.table import operator_table
+from edgeformer.export.operators import TENSORRT_8_2, check_operators
 
 FLOAT, BOOL, INT64, INT32 = (
     TensorProto.FLOAT,
@@ -130,5 +131,5 @@ def test_types_that_do_not_fit_are_a_failed_check():
 
 
 def test_limits_are_those_of_the_jetson_nano():
-    assert (TENSORRT_8_2.version, TENSORRT_8_2.opset, TENSORRT_8_2.ir) == ("8.2", 13, 8)
+    assert (TENSORRT_8_2.version, TENSORRT_8_2.opset.value, TENSORRT_8_2.ir.value) == ("8.2", 13, 8)
     assert onnx.defs.onnx_opset_version() > 13, "the exporter must be asked for 13"
