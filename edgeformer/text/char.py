@@ -1,10 +1,11 @@
 """One token a character: the tokenizer of the smallest models."""
 
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Optional
 
 from edgeformer.errors import EdgeformerError
+from edgeformer.text.added_tokens import AddedToken
 from edgeformer.text.fields import refusal, text_of, token_id_of
-from edgeformer.text.tokenizer import AddedToken, Tokenizer
+from edgeformer.text.tokenizer import Tokenizer
 
 _KEYS = {"kind", "characters", "special_tokens"}
 
@@ -20,11 +21,11 @@ class CharTokenizer(Tokenizer):
         free_ids = [token_id for token_id in range(count) if token_id not in special_ids]
         self._id_of = dict(zip(characters, free_ids))
 
-        token_bytes = [b""] * count
+        tokens: List[Optional[str]] = [None] * count
         for text, token_id in list(self._id_of.items()) + list(special_tokens.items()):
-            token_bytes[token_id] = text.encode("utf-8")
+            tokens[token_id] = text
         added = [AddedToken(content, token_id) for content, token_id in special_tokens.items()]
-        super().__init__(token_bytes, added)
+        super().__init__(tokens, added, decoder=[])
 
     def _encode_ordinary(self, text: str, start: int) -> List[int]:
         try:

@@ -1,19 +1,29 @@
-"""The merge loop of byte-pair encoding."""
+"""The merge loop of byte-pair encoding.
+
+Merges are a dict from pairs to results, each one number: a vocabulary of half a million merges
+needs half the memory and half the time to load that tuples would.
+"""
 
 from heapq import heapify, heappop, heappush
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, Sequence
 
+ID_BITS = 22
+_ID = (1 << ID_BITS) - 1
 _GONE = -1
 
-
-class Merge(NamedTuple):
-    """rank: smaller merges first; token: the id that the pair becomes."""
-
-    rank: int
-    token: int
+Merges = Dict[int, int]
 
 
-def merge_pairs(tokens: List[int], merges: Dict[Tuple[int, int], Merge]) -> List[int]:
+def pair_of(left: int, right: int) -> int:
+    return left << ID_BITS | right
+
+
+def merge_of(rank: int, token: int) -> int:
+    """Smaller ranks merge first; token is what the pair becomes."""
+    return rank << ID_BITS | token
+
+
+def merge_pairs(tokens: Sequence[int], merges: Merges) -> List[int]:
     """Merge the pair of the lowest rank, the leftmost of equals, until none is left.
 
     A heap over a linked list: n log n, because one word may be a whole text of 100,000 characters.
@@ -23,29 +33,30 @@ def merge_pairs(tokens: List[int], merges: Dict[Tuple[int, int], Merge]) -> List
     following = list(range(1, count + 1))  # count = none
     preceding = list(range(-1, count - 1))  # -1 = none
 
-    candidates = []  # (rank, position of the left token, its id, the right one's id)
-    for position, pair in enumerate(zip(tokens, tokens[1:])):
+    candidates = []  # (merge, position of the left token, the pair)
+    for position, (left, right) in enumerate(zip(tokens, tokens[1:])):
+        pair = left << ID_BITS | right
         if pair in merges:
-            candidates.append((merges[pair].rank, position) + pair)
+            candidates.append((merges[pair], position, pair))
     heapify(candidates)
 
     while candidates:
-        _, position, left, right = heappop(candidates)
-        if tokens[position] != left:
+        merge, position, pair = heappop(candidates)
+        if tokens[position] != pair >> ID_BITS:
             continue
         # A token only grows: with the left one unchanged, this is still its neighbour of then.
         other = following[position]
-        if tokens[other] != right:
+        if tokens[other] != pair & _ID:
             continue
-        tokens[position] = merges[left, right].token
+        tokens[position] = merge & _ID
         tokens[other] = _GONE
         after = following[position] = following[other]
         if after < count:
             preceding[after] = position
         for start, end in ((preceding[position], position), (position, after)):
             if start >= 0 and end < count:
-                pair = (tokens[start], tokens[end])
+                pair = tokens[start] << ID_BITS | tokens[end]
                 if pair in merges:
-                    heappush(candidates, (merges[pair].rank, start) + pair)
+                    heappush(candidates, (merges[pair], start, pair))
 
     return [token for token in tokens if token != _GONE]

@@ -1,7 +1,8 @@
 """Text from token ids, one at a time, never half a character."""
 
-import codecs
-from typing import Callable
+from typing import Callable, List, Optional
+
+from edgeformer.text.stages import NewStage, Stage
 
 
 class TextStream:
@@ -11,14 +12,39 @@ class TextStream:
     wherever they are cut. A push costs the same however long the text already is.
     """
 
-    def __init__(self, bytes_of: Callable[[int], bytes]) -> None:
-        self._bytes_of = bytes_of
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+    def __init__(
+        self, token_of: Callable[[int], Optional[str]], decoder: List[NewStage], after_text: bool
+    ) -> None:
+        """token_of: the token of an id, None for one that is not shown."""
+        self._token_of = token_of
+        self._decoder = decoder
+        self._stages = start_stages(decoder, after_text)
 
     def push(self, token_id: int) -> str:
         """The text that this id completes; "" while a character lacks bytes."""
-        return self._decoder.decode(self._bytes_of(token_id))
+        token = self._token_of(token_id)
+        return "" if token is None else "".join(push_through(self._stages, [token]))
 
     def flush(self) -> str:
-        """What the text ends with: "" or, where a character was left unfinished, U+FFFD."""
-        return self._decoder.decode(b"", final=True)
+        """What the text ends with: "", or U+FFFD where a character was left unfinished."""
+        rest = end_of(self._stages)
+        self._stages = start_stages(self._decoder, True)
+        return rest
+
+
+def start_stages(decoder: List[NewStage], after_text: bool) -> List[Stage]:
+    return [new(after_text) for new in decoder]
+
+
+def push_through(stages: List[Stage], tokens: List[str]) -> List[str]:
+    for stage in stages:
+        tokens = stage.push(tokens)
+    return tokens
+
+
+def end_of(stages: List[Stage]) -> str:
+    """What every stage held back, through the stages after it."""
+    pieces: List[str] = []
+    for stage in stages:
+        pieces = stage.push(pieces) + stage.end()
+    return "".join(pieces)

@@ -1,130 +1,108 @@
 """What every tokenizer of a bundle can do; encoding a piece of text is left to each kind."""
 
-import re
-from typing import Any, Iterable, Iterator, List, NamedTuple, Optional, Tuple
+from typing import Callable, Iterable, Iterator, List, Optional, Tuple
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.text.stream import TextStream
-from edgeformer.text.words import is_space
+from edgeformer.text.added_tokens import AddedToken, Finder, Part
+from edgeformer.text.post_processors import Frame
+from edgeformer.text.stages import NewStage
+from edgeformer.text.stream import TextStream, end_of, push_through, start_stages
 
-
-class AddedToken(NamedTuple):
-    """A token that is matched in the text as a whole, before the text is cut into words.
-
-    special: hidden in decoded text, and found in a text only with allow_special=True.
-    early: matched before the tokens that are not (`"normalized": false` in a tokenizer.json).
-    lstrip, rstrip: the white space on that side belongs to the token.
-    """
-
-    content: str
-    token_id: int
-    special: bool = True
-    early: bool = True
-    lstrip: bool = False
-    rstrip: bool = False
+Normalize = Callable[[str], str]
 
 
 class Tokenizer:
     """Text to ids and back. Safe to share between threads; a stream is not.
 
-    vocab_size is the largest id + 1. special_tokens maps contents to ids.
+    vocab_size is the largest id + 1. special_tokens maps contents to ids. begin_ids and end_ids
+    are what the reference puts around a text by itself; encode does so only if asked to.
     """
 
     kind = ""
 
-    def __init__(self, token_bytes: List[Optional[bytes]], added: Iterable[AddedToken]) -> None:
+    def __init__(
+        self,
+        tokens: List[Optional[str]],
+        added: Iterable[AddedToken],
+        decoder: List[NewStage],
+        normalize: Optional[Normalize] = None,
+        frame: Optional[Frame] = None,
+    ) -> None:
+        """tokens: by id, as the vocabulary writes them; None where no token has this id."""
         added = list(added)
         self.special_tokens = {token.content: token.token_id for token in added if token.special}
-        self._token_bytes = token_bytes  # by id; None: no token has this id
+        self.begin_ids, self.end_ids = frame or Frame()
+        self._tokens = tokens
+        self._decoder = decoder
+        self._normalize = normalize
         self._hidden = frozenset(self.special_tokens.values())
-        self._by_content = {token.content: token for token in added}
-        # Early ones claim their text first, whatever stands around them.
-        early = [token.content for token in added if token.early]
-        late = [token.content for token in added if not token.early]
-        self._matchers = [_any_of(contents) for contents in (early, late) if contents]
+        early = [(token.content, token) for token in added if token.early]
+        late = [(self._normalized(token.content), token) for token in added if not token.early]
+        self._early = Finder(early)
+        self._late = Finder([(content, token) for content, token in late if content])
 
     @property
     def vocab_size(self) -> int:
-        return len(self._token_bytes)
+        return len(self._tokens)
 
-    def encode(self, text: str, allow_special: bool = False) -> List[int]:
-        """The ids of text, nothing added in front or behind.
+    def encode(self, text: str, allow_special: bool = False, framed: bool = False) -> List[int]:
+        """The ids of text.
 
         "<|endoftext|>" in it is a piece of ordinary text, unless allow_special: whoever typed the
-        text must not be able to end it, or to open another speaker's turn.
+        text must not be able to end it, or to open another speaker's turn. framed: with begin_ids
+        and end_ids around it; a begin that the text has already is not doubled.
         """
         _check_text(text)
-        ids = []  # type: List[int]
-        for start, part in self._cut_at_added_tokens(text, allow_special):
+        ids: List[int] = []
+        for start, part in self._parts(text, allow_special):
             if isinstance(part, AddedToken):
                 ids.append(part.token_id)
             else:
                 ids.extend(self._encode_ordinary(part, start))
-        return ids
+        if not framed:
+            return ids
+        begin, end = list(self.begin_ids), list(self.end_ids)
+        return (ids if ids[: len(begin)] == begin else begin + ids) + end
 
     def decode(self, ids: Iterable[int], show_special: bool = False) -> str:
-        """The text of ids; bytes that are no UTF-8 become U+FFFD."""
-        bytes_of = self._shown_bytes if show_special else self._visible_bytes
-        return b"".join([bytes_of(token_id) for token_id in ids]).decode("utf-8", "replace")
+        """The text of ids; bytes that are no UTF-8 become U+FFFD.
 
-    def stream(self, show_special: bool = False) -> TextStream:
-        return TextStream(self._shown_bytes if show_special else self._visible_bytes)
+        An id that no token has is no text: a model may know more ids than its tokenizer.
+        """
+        token_of = self.token if show_special else self._visible
+        tokens = [token for token in map(token_of, ids) if token is not None]
+        stages = start_stages(self._decoder, False)
+        return "".join(push_through(stages, tokens)) + end_of(stages)
+
+    def stream(self, show_special: bool = False, after_text: bool = False) -> TextStream:
+        """after_text: the ids go on from a prompt, so that their first space is one."""
+        token_of = self.token if show_special else self._visible
+        return TextStream(token_of, self._decoder, after_text)
+
+    def token(self, token_id: int) -> Optional[str]:
+        """The token as the vocabulary writes it, None for an id that has none."""
+        if token_id < 0:
+            raise EdgeformerError("token id %d is negative" % token_id)
+        return self._tokens[token_id] if token_id < len(self._tokens) else None
+
+    def _visible(self, token_id: int) -> Optional[str]:
+        return None if token_id in self._hidden else self.token(token_id)
 
     def _encode_ordinary(self, text: str, start: int) -> List[int]:
-        """The ids of a stretch without added tokens; start is its place, for errors."""
+        """The ids of a stretch without added tokens; start is 0 where it begins the text."""
         raise NotImplementedError
 
-    def _shown_bytes(self, token_id: int) -> bytes:
-        found = self._token_bytes[token_id] if 0 <= token_id < self.vocab_size else None
-        if found is None:
-            raise EdgeformerError(
-                "token id %d is not in the tokenizer's vocabulary of %d ids; the model and the "
-                "tokenizer do not belong together: export the bundle again with the tokenizer "
-                "that the model was trained with" % (token_id, self.vocab_size)
-            )
-        return found
+    def _normalized(self, text: str) -> str:
+        return text if self._normalize is None else self._normalize(text)
 
-    def _visible_bytes(self, token_id: int) -> bytes:
-        return b"" if token_id in self._hidden else self._shown_bytes(token_id)
-
-    def _cut_at_added_tokens(self, text: str, allow_special: bool) -> List[Tuple[int, Any]]:
-        """text as a list of (start, str or AddedToken)."""
-        parts = [(0, text)] if text else []  # type: List[Tuple[int, Any]]
-        for matcher in self._matchers:
-            cut = []  # type: List[Tuple[int, Any]]
-            for start, part in parts:
-                if isinstance(part, AddedToken):
-                    cut.append((start, part))
-                else:
-                    for offset, piece in self._cut_once(part, matcher, allow_special):
-                        cut.append((start + offset, piece))
-            parts = cut
-        return parts
-
-    def _cut_once(self, text: str, matcher: Any, allow_special: bool) -> Iterator[Tuple[int, Any]]:
-        done = 0
-        for match in matcher.finditer(text):
-            token = self._by_content[match.group()]
-            if token.special and not allow_special:
-                continue
-            start, end = match.span()
-            while token.lstrip and start > done and is_space(text[start - 1]):
-                start -= 1
-            while token.rstrip and end < len(text) and is_space(text[end]):
-                end += 1
-            if token.lstrip and end <= done:
-                continue  # white space itself, and the token before it has taken it
-            if done < start:
-                yield done, text[done:start]
-            yield start, token
-            done = end
-        if done < len(text):
-            yield done, text[done:]
-
-
-def _any_of(contents: List[str]):
-    """A pattern that finds the longest of contents at the leftmost place."""
-    return re.compile("|".join(re.escape(one) for one in sorted(contents, key=len, reverse=True)))
+    def _parts(self, text: str, allow_special: bool) -> Iterator[Tuple[int, Part]]:
+        """Added tokens and the normalized stretches between them."""
+        for start, part in self._early.cut(text, allow_special):
+            if isinstance(part, AddedToken):
+                yield start, part
+            else:
+                for offset, piece in self._late.cut(self._normalized(part), allow_special):
+                    yield start + offset, piece
 
 
 def _check_text(text: str) -> None:

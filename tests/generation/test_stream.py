@@ -10,6 +10,7 @@ from edgeformer import EdgeformerError, SamplingParams
 from edgeformer.bundle import Bundle
 from edgeformer.generation.stream import Stream, stream_ids
 from edgeformer.text import open_tokenizer
+from edgeformer.text.byte_letters import LETTER_OF
 from tests import bundles
 from tests.scripted import ScriptedBackend
 
@@ -119,7 +120,8 @@ def test_a_character_over_several_tokens_is_never_shown_broken(tokenizer, text):
 
 def byte_tokens(tokenizer, byte):
     """The one token that is this byte alone."""
-    return [i for i in range(tokenizer.vocab_size) if tokenizer._token_bytes[i] == bytes([byte])]
+    letter = LETTER_OF[byte]
+    return [i for i in range(tokenizer.vocab_size) if tokenizer.token(i) == letter]
 
 
 def test_a_character_that_stays_incomplete_is_shown_as_such_at_the_end(tokenizer):

@@ -7,58 +7,107 @@ from edgeformer.text import load_tokenizer
 from tests.text.small import added_token, small_document, tokenizer_of
 
 BYTE_LEVEL = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True}
-DIGITS = {"type": "Digits", "individual_digits": True}
-TEMPLATE = {"type": "TemplateProcessing", "single": [], "pair": [], "special_tokens": {}}
+FIRST = {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first"}
+SPACES = {"type": "WhitespaceSplit"}
+STRIP = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
+
+
+def split(pattern, behavior="Isolated", **more):
+    return dict({"type": "Split", "pattern": pattern, "behavior": behavior}, **more)
+
+
+def sequence(name, *parts):
+    return {"type": "Sequence", name: list(parts)}
+
+
+def template(*single):
+    special = {"<s>": {"id": "<s>", "ids": [1], "tokens": ["<s>"]}}
+    return {"type": "TemplateProcessing", "single": list(single), "special_tokens": special}
+
+
+TEXT, BEGIN = {"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "<s>"}}
 
 
 @pytest.mark.parametrize(
     "part, value, named",
     [
-        ("normalizer", {"type": "NFC"}, "normalizer is NFC"),
+        ("normalizer", {"type": "Later"}, "normalizer is Later"),
+        ("normalizer", ["NFC"], r"normalizer is \['NFC'\]"),
+        ("normalizer", {"type": "NFC", "x": 1}, "normalizer is NFC with x = 1"),
+        ("normalizer", {"type": "Lowercase", "type2": 1}, "normalizer is Lowercase with type2"),
+        ("normalizer", {"type": "Strip", "strip_left": 1}, "Strip with strip_left = 1"),
+        ("normalizer", {"type": "Prepend"}, "prepend of normalizer is not a string"),
+        ("normalizer", {"type": "Replace", "content": ""}, "Replace with pattern = None"),
         (
             "normalizer",
-            {"type": "Sequence", "normalizers": [{"type": "NFD"}, {"type": "Lowercase"}]},
-            "normalizer is Sequence .*NFD.*Lowercase",
+            {"type": "Replace", "content": "", "pattern": {"Regex": "a(?R)"}},
+            r"Replace with the pattern 'a\(\?R\)', of which .* know the group '\(\?R\)'",
         ),
-        ("pre_tokenizer", None, "pre_tokenizer is missing"),
-        ("pre_tokenizer", {"type": "Metaspace"}, "pre_tokenizer is Metaspace"),
+        ("normalizer", sequence("normalizers", {"type": "NFC"}, {"type": "X"}), "is X"),
+        ("normalizer", {"type": "Sequence", "normalizers": {}}, "Sequence with normalizers = {}"),
+        ("pre_tokenizer", {"type": "UnicodeScripts"}, "pre_tokenizer is UnicodeScripts"),
+        ("pre_tokenizer", {"type": "FixedLength", "length": 2}, "pre_tokenizer is FixedLength"),
+        ("pre_tokenizer", dict(BYTE_LEVEL, later=1), "ByteLevel with later = 1"),
+        ("pre_tokenizer", dict(BYTE_LEVEL, use_regex="no"), "ByteLevel with use_regex = 'no'"),
+        ("pre_tokenizer", split({"String": " "}, "Later"), "Split with behavior = 'Later'"),
+        ("pre_tokenizer", split({"String": ""}), "an empty pattern"),
+        ("pre_tokenizer", split({"Later": "x"}), "Split with pattern = {'Later': 'x'}"),
+        ("pre_tokenizer", split({"Regex": r"\p{Klingon}"}), r"know the property .*Klingon"),
+        ("pre_tokenizer", {"type": "Metaspace", "replacement": "__"}, "replacement = '__'"),
+        ("pre_tokenizer", dict(FIRST, add_prefix_space=False), "add_prefix_space = False and"),
+        ("pre_tokenizer", dict(FIRST, prepend_scheme="last"), "prepend_scheme = 'last'"),
+        ("pre_tokenizer", sequence("pretokenizers", SPACES, FIRST), "'first' after another step"),
+        ("post_processor", {"type": "Later"}, "post_processor is Later"),
+        ("post_processor", template(BEGIN, "x", TEXT), "TemplateProcessing with 'x' in single"),
+        ("post_processor", template(BEGIN), "a text that stands 0 times"),
+        ("post_processor", template(TEXT, TEXT), "a text that stands 2 times"),
+        ("post_processor", template({"SpecialToken": {"id": "</s>"}}, TEXT), "names no ids"),
+        ("post_processor", {"type": "BertProcessing", "sep": ["x", 1]}, "with cls = None"),
+        ("decoder", {"type": "CTC"}, "decoder is CTC"),
+        ("decoder", sequence("decoders", {"type": "Fuse"}, dict(STRIP, stop=1)), "with stop"),
+        ("decoder", sequence("decoders", {"type": "Fuse"}, {"type": "WordPiece"}), "is WordPiece"),
         (
-            "pre_tokenizer",
-            {"type": "Sequence", "pretokenizers": [DIGITS, BYTE_LEVEL]},
-            "pre_tokenizer is Sequence .*Digits",
+            "decoder",
+            sequence("decoders", {"type": "ByteFallback"}, STRIP),
+            "decoder is Strip with what comes before",
         ),
-        ("pre_tokenizer", dict(BYTE_LEVEL, later=1), "pre_tokenizer has later = 1"),
-        ("pre_tokenizer", dict(BYTE_LEVEL, use_regex="no"), "pre_tokenizer has use_regex = 'no'"),
-        ("decoder", None, "decoder is missing"),
-        ("decoder", {"type": "BPEDecoder", "suffix": "</w>"}, "decoder is BPEDecoder"),
-        ("post_processor", TEMPLATE, "post_processor is TemplateProcessing"),
-        ("truncation", {"max_length": 8}, "truncation is set"),
-        ("padding", {"strategy": "BatchLongest"}, "padding is set"),
+        ("decoder", dict(STRIP, content="  "), "Strip with content = '  '"),
+        ("decoder", dict(STRIP, start=-1), "Strip with start = -1"),
         ("later_part", None, "unknown part 'later_part'"),
-        ("model", {"type": "WordPiece", "vocab": {}}, "model is WordPiece"),
+        ("model", {"type": "Later", "vocab": {}}, "model is 'Later'"),
         ("model", [], r"model is \[\]"),
+        ("model", None, "model is None"),
     ],
 )
 def test_a_part_that_would_change_ids_is_refused_by_name(tmp_path, part, value, named):
     document = dict(small_document(), **{part: value})
-    with pytest.raises(EdgeformerError, match=named + ".*byte-level BPE"):
+    with pytest.raises(EdgeformerError, match=named):
         tokenizer_of(document, tmp_path)
 
 
+def test_a_normalizer_that_takes_the_start_away_hides_where_a_text_begins(tmp_path):
+    # The reference looks whether the first character left was the first one of the text.
+    document = dict(small_document(), pre_tokenizer=FIRST)
+    for harmless in (None, {"type": "NFC"}, {"type": "Prepend", "prepend": "_"}):
+        tokenizer_of(dict(document, normalizer=harmless), tmp_path)
+    for taking in ({"type": "Strip"}, {"type": "StripAccents"}, {"type": "BertNormalizer"}):
+        with pytest.raises(EdgeformerError, match="'first', and its normalizer may take away"):
+            tokenizer_of(dict(document, normalizer=sequence("normalizers", taking)), tmp_path)
+
+
 @pytest.mark.parametrize(
-    "setting, value",
+    "setting, value, named",
     [
-        ("dropout", 0.1),
-        ("continuing_subword_prefix", "##"),
-        ("end_of_word_suffix", "</w>"),
-        ("ignore_merges", "yes"),
-        ("later_setting", None),
+        ("dropout", 0.1, "dropout"),
+        ("ignore_merges", "yes", "ignore_merges = 'yes'"),
+        ("continuing_subword_prefix", 5, "continuing_subword_prefix of model is not a string"),
+        ("later_setting", None, "later_setting = None"),
     ],
 )
-def test_a_model_setting_that_would_change_ids_is_refused_by_name(tmp_path, setting, value):
+def test_a_model_setting_that_would_change_ids_is_refused_by_name(tmp_path, setting, value, named):
     document = small_document()
     document["model"][setting] = value
-    with pytest.raises(EdgeformerError, match="model." + setting):
+    with pytest.raises(EdgeformerError, match=named):
         tokenizer_of(document, tmp_path)
 
 
@@ -67,8 +116,10 @@ def test_parts_and_settings_that_change_no_ids_are_passed_over(tmp_path):
     expected = tokenizer_of(small_document(), tmp_path).encode(text)
     document = small_document()
     document["post_processor"] = None
+    document["truncation"] = {"max_length": 3}
+    document["padding"] = {"strategy": {"Fixed": 100}}
     document["pre_tokenizer"]["trim_offsets"] = False
-    document["model"].update(unk_token="<|endoftext|>", fuse_unk=True, byte_fallback=True)
+    document["model"].update(unk_token="<|unknown|>", fuse_unk=True, byte_fallback=True)
     document["model"].update(continuing_subword_prefix="", end_of_word_suffix="", dropout=0.0)
     # As the oldest files are: no type, no ignore_merges.
     del document["model"]["type"]
@@ -99,18 +150,16 @@ def wrong_vocabularies():
     yield change(lambda d, m: m["merges"].append("a b c")), "merge 643 is"
     yield change(lambda d, m: m["merges"].append(["a", 5])), "merge 643 is"
     yield change(lambda d, m: m["merges"].append(["z", "q"])), "merge 643 needs 'zq'"
-    yield change(lambda d, m: m["merges"].append(["zzzz", "q"])), "merge 643 needs 'zzzz'"
+    yield change(lambda d, m: m["merges"].append(["zzzz", "q"])), "merge 643 needs 'zzzzq'"
     for token, reason in [
         ("<|x|>", "not understood"),
         (added_token("<|x|>", "900"), "'900'"),
         (added_token(5, 900), "content"),
         (added_token("", 900), "empty"),
         (added_token("<|x|>", 900, lstrip=1), "neither true nor false"),
-        (added_token("<|x|>", 900, single_word=True), "single_word"),
         (added_token("<|x|>", 900, later=True), "not understood"),
         (added_token("<|x|>", 5), "has the id 5 of"),
         (added_token("the", 900), "'the' has two ids"),
-        (added_token("é", small_document()["model"]["vocab"]["é"]), "byte's letter"),
         (added_token("<|endoftext|>", 0), "stands twice"),
     ]:
         yield change(lambda d, m, token=token: d["added_tokens"].append(token)), reason
@@ -129,7 +178,7 @@ def test_a_wrong_vocabulary_is_refused_with_the_reason(tmp_path, document, reaso
         (b"{", "not JSON"),
         (b"\xff\xfe", "not JSON"),
         (b"[]", "a list"),
-        (b"{}", "pre_tokenizer is missing"),
+        (b"{}", "model is None"),
         (b"[" * 100000, "nested too deeply"),
         (b'{"a":' * 100000, "nested too deeply"),
         (b'{"model": 1, "model": 2}', "twice"),

@@ -1,0 +1,31 @@
+"""Vocabularies of tokenizer files, checked, and the ids in them that have a role."""
+
+from typing import Any, Dict, List, Optional
+
+from edgeformer.text.fields import refusal, text_of, token_id_of
+
+Vocab = Dict[str, int]
+
+
+def read_vocab(written: Any, path: str) -> Vocab:
+    """An object from tokens to ids; ids may leave gaps."""
+    if not isinstance(written, dict):
+        raise refusal(path, "model.vocab is not an object")
+    for token, token_id in written.items():
+        text_of(path, token, "a token of model.vocab")
+        token_id_of(path, token_id, repr(token))
+    if len(set(written.values())) != len(written):
+        raise refusal(path, "two tokens of model.vocab have the same id")
+    return written
+
+
+def unknown_id(token: Any, vocab: Vocab, path: str) -> int:
+    """The id of what is no token."""
+    if not isinstance(token, str) or token not in vocab:
+        raise refusal(path, "model.unk_token is %.40r, not in its vocabulary" % (token,))
+    return vocab[token]
+
+
+def fallback_ids(vocab: Vocab) -> List[Optional[int]]:
+    """The id of each byte's own token, "<0x00>" to "<0xFF>"."""
+    return [vocab.get("<0x%02X>" % byte) for byte in range(256)]

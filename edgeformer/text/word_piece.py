@@ -1,0 +1,68 @@
+"""BERT's WordPiece, longest piece first, and the plainest model of all, one id a word."""
+
+from typing import Any, Dict, Iterable, List, Tuple
+
+from edgeformer.text.parts import Part
+from edgeformer.text.vocabulary import Vocab, read_vocab, unknown_id
+
+
+class WordPiece:
+    """prefix: in front of every piece of a word but the first. A word is known whole or not."""
+
+    def __init__(self, vocab: Vocab, unknown: int, prefix: str, most: int) -> None:
+        self.vocab = vocab
+        self._unknown = unknown
+        self._prefix = prefix
+        self._most = most
+        self._longest = max(map(len, vocab))
+
+    def named(self) -> Iterable[Tuple[str, int]]:
+        return self.vocab.items()
+
+    def ids(self, word: str) -> List[int]:
+        if len(word) > self._most:
+            return [self._unknown]
+        ids = []
+        start = 0
+        while start < len(word):
+            prefix = self._prefix if start else ""
+            end = min(len(word), start + self._longest)
+            while end > start and prefix + word[start:end] not in self.vocab:
+                end -= 1
+            if end == start:
+                return [self._unknown]
+            ids.append(self.vocab[prefix + word[start:end]])
+            start = end
+        return ids
+
+
+class WordLevel:
+    def __init__(self, vocab: Vocab, unknown: int) -> None:
+        self.vocab = vocab
+        self._unknown = unknown
+
+    def named(self) -> Iterable[Tuple[str, int]]:
+        return self.vocab.items()
+
+    def ids(self, word: str) -> List[int]:
+        return [self.vocab.get(word, self._unknown)]
+
+
+def read_word_piece(model: Dict[str, Any], path: str) -> WordPiece:
+    part = Part(model, "model", path)
+    vocab = read_vocab(part.take("vocab"), path)
+    unknown = unknown_id(part.text("unk_token", "[UNK]"), vocab, path)
+    most = part.take("max_input_chars_per_word", 100)
+    if type(most) is not int or not 0 < most <= 10000:
+        raise part.unknown("max_input_chars_per_word = %.40r" % (most,))
+    prefix = part.text("continuing_subword_prefix", "##")
+    part.finish()
+    return WordPiece(vocab, unknown, prefix, most)
+
+
+def read_word_level(model: Dict[str, Any], path: str) -> WordLevel:
+    part = Part(model, "model", path)
+    vocab = read_vocab(part.take("vocab"), path)
+    unknown = unknown_id(part.text("unk_token", "<unk>"), vocab, path)
+    part.finish()
+    return WordLevel(vocab, unknown)
