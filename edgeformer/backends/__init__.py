@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, FrozenSet, List, NamedTuple, Optional, Sequence
 
 from edgeformer.bundle import Bundle
+from edgeformer.engines.record import BUILD, engine_sets
 from edgeformer.errors import EdgeformerError
 
 if TYPE_CHECKING:
@@ -87,22 +88,69 @@ class Backend:
 BACKENDS = ("auto", "ort", "trt")
 
 
-def open_backend(bundle: Bundle, name: str = "auto", threads: Optional[int] = None) -> Backend:
-    """Load a bundle's graph. `threads`: None means one for each physical core that we may use."""
+def open_backend(
+    bundle: Bundle, name: str = "auto", threads: Optional[int] = None, cuda_graph: bool = True
+) -> Backend:
+    """Load what runs a bundle. "auto" is TensorRT where an engine was built here, else the CPU.
+
+    `threads`: of the CPU; None means one for each physical core that we may use. `cuda_graph`:
+    whether TensorRT's steps of one token are recorded and replayed.
+    """
     if name not in BACKENDS:
         raise EdgeformerError(f"no backend is called {name!r}; choose {', '.join(BACKENDS)}")
     if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= 1024):
         raise EdgeformerError(f"threads is {threads!r}; it must be an integer from 1 to 1024")
     if name == "trt":
-        raise EdgeformerError(
-            "this version of edgeformer cannot run TensorRT yet; use --backend ort"
-        )
-    backend = _open_ort(bundle, threads)
+        return _open_trt(bundle, cuda_graph)
+    reason = "asked for"
     if name == "auto":
-        backend.reason = "ort: this version of edgeformer has no other backend"
-    else:
-        backend.reason = "ort: asked for"
+        sets, refused = engine_sets(bundle)
+        if sets:
+            try:
+                return _open_trt(bundle, cuda_graph)
+            except EdgeformerError as error:
+                refused = [str(error)]
+        reason = refused[0] if refused else "the bundle holds no TensorRT engine"
+    backend = _open_ort(bundle, threads)
+    backend.reason = "ort: " + reason
     return backend
+
+
+def _open_trt(bundle: Bundle, cuda_graph: bool) -> Backend:
+    sets, refused = engine_sets(bundle)
+    if not sets:
+        why = "; ".join(refused) or f"{bundle.path} holds no TensorRT engine"
+        raise EdgeformerError(f"{why}; build one on this device with: {BUILD}")
+    try:
+        from edgeformer.backends.trt import TrtBackend
+        from edgeformer.backends.trt_loaded import choose_set
+    except ImportError as error:
+        raise EdgeformerError(_why_no_trt(error)) from error
+    chosen = choose_set(bundle, sets)
+    backend = TrtBackend(bundle, chosen, cuda_graph)
+    graph = "in a CUDA graph" if cuda_graph else "without CUDA graphs"
+    backend.reason = (
+        f"trt: engines {chosen.key}, {chosen.precision}, {chosen.layout}, "
+        f"TensorRT {chosen.tensorrt}, one-token steps {graph}"
+    )
+    return backend
+
+
+def _why_no_trt(error: ImportError) -> str:
+    if "libcuda" in str(error):
+        return (
+            f"there is no CUDA driver ({error}); on a Jetson it comes with JetPack, "
+            "elsewhere use --backend ort"
+        )
+    missing = (error.name or "tensorrt").split(".")[0]
+    if missing == "edgeformer":
+        raise error
+    if missing == "pycuda":
+        return f"pycuda cannot be imported ({error}); install it: python -m pip install pycuda"
+    return (
+        f"{missing} cannot be imported ({error}); on a Jetson it comes with JetPack: "
+        "sudo apt install python3-libnvinfer, and let a venv see it (--system-site-packages)"
+    )
 
 
 def _open_ort(bundle: Bundle, threads: Optional[int]) -> Backend:

@@ -8,6 +8,7 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from edgeformer.backends import Backend, Output, Rows
 from edgeformer.backends.rows import RowCache
+from edgeformer.backends.steps import StepLimits, most_likely
 from edgeformer.backends.threads import default_threads
 from edgeformer.bundle import Bundle
 from edgeformer.contract import TensorSpec, cache_names, difference
@@ -47,9 +48,9 @@ class OrtBackend(Backend):
         width = sizes["n_kv_heads"] * sizes["head_dim"]
         self._names = cache_names(sizes["n_layers"])
         self._vocabulary = sizes["vocab_size"]
-        self._max_positions = sizes["max_positions"]
         self._cache = RowCache(len(self._names), manifest.capacity, width)
-        self._chunk = chunk = min(manifest.chunk, manifest.capacity)
+        self._limits = StepLimits.of(manifest)
+        chunk = self._limits.chunk
         self._new = np.zeros((len(self._names), chunk, width), np.float32)
         self._logits = np.zeros((1, self._vocabulary), np.float32)  # grows to the most rows
         self._token_ids = np.zeros(chunk, np.int32)
@@ -80,7 +81,7 @@ class OrtBackend(Backend):
         except ORT_ERRORS as error:
             raise EdgeformerError(f"onnxruntime failed in a step: {error}") from None
         if want == "token":
-            output = Output(None, self._most_likely(outputs))
+            output = Output(None, most_likely(self._logits[:outputs]))
         else:
             output = Output(self._logits[:outputs].copy(), None)
         self._cache.append(self._new[:, :count], self._positions[:count], kept)
@@ -112,26 +113,7 @@ class OrtBackend(Backend):
     ) -> int:
         """Refuse what the graph would answer with garbage; the number of rows to keep."""
         self._check_open()
-        count = len(token_ids)
-        if not 1 <= count <= self._chunk or len(positions) != count:
-            raise EdgeformerError(
-                f"a step has {count} tokens and {len(positions)} positions; it takes "
-                f"1 to {self._chunk} tokens with one position each"
-            )
-        if min(token_ids) < 0 or max(token_ids) >= self._vocabulary:
-            wrong = min(token_ids) if min(token_ids) < 0 else max(token_ids)
-            raise EdgeformerError(f"token id {wrong} is not in 0 to {self._vocabulary - 1}")
-        if min(positions) < -1 or max(positions) >= self._max_positions:
-            wrong = min(positions) if min(positions) < -1 else max(positions)
-            raise EdgeformerError(
-                f"position {wrong} is not in -1 to {self._max_positions - 1}, "
-                f"the positions that the model knows"
-            )
-        if not 1 <= len(rows) <= count or min(rows) < 0 or max(rows) >= count:
-            raise EdgeformerError(f"rows {list(rows)[:8]} must name 1 to {count} of {count} tokens")
-        if want not in ("logits", "token"):
-            raise EdgeformerError(f'a step gives "logits" or "token", not {want!r}')
-        kept = count - list(positions).count(-1)
+        kept = self._limits.check(token_ids, positions, rows, want)
         self._cache.check_room(kept)
         return kept
 
@@ -162,15 +144,6 @@ class OrtBackend(Backend):
     def _bind_output(self, name: str, array: np.ndarray, shape: Tuple[int, ...]) -> None:
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, shape, _address(array))
 
-    def _most_likely(self, outputs: int) -> List[int]:
-        tokens = []
-        for logits in self._logits[:outputs]:
-            token = int(logits.argmax())
-            if not -np.inf < logits[token] < np.inf:  # argmax finds a NaN before any number
-                raise EdgeformerError(f"the model gave a logit of {logits[token]}: {NOT_FINITE}")
-            tokens.append(token)
-        return tokens
-
     @staticmethod
     def _refuse_other_tensors(what: str, found: Any, listed: Tuple[TensorSpec, ...]) -> None:
         specs = []
@@ -183,9 +156,6 @@ class OrtBackend(Backend):
                 f"the {what} of the graph are not those of the manifest: {wrong}; "
                 "copy or export the bundle again"
             )
-
-
-NOT_FINITE = "its weights or its precision are broken; run: python -m edgeformer check BUNDLE"
 
 
 def _check_release(oldest: str) -> None:

@@ -187,6 +187,12 @@ def _check_fits(found: EngineSet, manifest: Manifest, where: str) -> None:
             f"{where} was built for {found.past_rows[-1]} cached rows, the bundle's capacity is "
             f"{manifest.capacity}; build it again: {BUILD}"
         )
+    most, chunk = found.engines["prefill"].tokens.most, min(manifest.chunk, manifest.capacity)
+    if most < chunk:
+        raise BundleError(
+            f"{where} takes {most} tokens a step, the bundle's chunk is {chunk}; "
+            f"build it again: {BUILD}"
+        )
 
 
 def _engine(value: Any, where: str) -> EngineFile:

@@ -1,0 +1,35 @@
+"""Runs the tier `standin`: one pytest for each release of the bindings that is installed here.
+
+`python -m tests.standin.run [RELEASE...] [PYTEST-ARGUMENT...]`; `make test-standin` does it all.
+"""
+
+import os
+import subprocess
+import sys
+
+from tests.standin.libraries import HERE, INSTALLED, ROOT, VARIABLE, releases
+
+
+def main(arguments):
+    chosen = [name for name in arguments if name in releases()] or releases()
+    rest = [name for name in arguments if name not in releases()]
+    if not chosen or not os.path.isdir(os.path.join(INSTALLED, "pycuda")):
+        print("NOT RUN: the tier `standin`; run: make test-standin", file=sys.stderr)
+        return 2
+    failed = []
+    for release in chosen:
+        print("==> standin, TensorRT bindings " + release, file=sys.stderr, flush=True)
+        status = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", *(rest or [HERE])],
+            cwd=ROOT,
+            env=dict(os.environ, **{VARIABLE: release}),
+        ).returncode
+        if status:
+            failed.append(release)
+    if failed:
+        print("FAILED: standin, " + ", ".join(failed), file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
