@@ -21,7 +21,9 @@ examples:
   python -m edgeformer.export export/nano-austen.toml -o bundles/nano-austen
   python -m edgeformer.export --preset nano-start -o bundles/nano-start
   python -m edgeformer.export --model runs/mine -o bundles/mine
-  python -m edgeformer.export lint FILE.onnx --help
+
+would TensorRT parse an ONNX file, anybody's? (lint --help tells the rest)
+  python -m edgeformer.export lint FILE.onnx [--target NAME | --tensorrt VERSION] [--json]
 
 Exit status: 0 done, 1 the graphs do not compute the model, 2 something to change.
 """
