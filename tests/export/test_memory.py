@@ -8,14 +8,15 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
-import resource, sys
+import sys
 from edgeformer.export import export_decoder
 from edgeformer.export.source import random_decoder
 from edgeformer.nn.presets import PRESETS
+from tests.peak import peak_bytes
 decoder = random_decoder(PRESETS[sys.argv[1]], 0)
 weights = sum(p.numel() * 4 for p in decoder.parameters())
 made = export_decoder(decoder, sys.argv[2], name="big", capacity=96)
-peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+peak = peak_bytes()
 print(weights, peak, made.bytes, made.golden.distinct)
 """
 

@@ -4,12 +4,12 @@ so that its memory can be measured: `python -m tests.text.chat_attacks`.
 
 import json
 import os
-import resource
 import sys
 import time
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.text.chat import ChatTemplate
+from tests.peak import peak_bytes
 from tests.text.chat_cases import FOLDER
 
 HELLO = [{"role": "user", "content": "hi"}]
@@ -45,7 +45,7 @@ def main():
         except EdgeformerError as error:
             message = str(error)
         results.append({"message": message, "seconds": time.perf_counter() - start})
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    peak = peak_bytes() / 2**20
     json.dump({"results": results, "peak_mb": peak}, sys.stdout)
 
 

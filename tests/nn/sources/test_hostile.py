@@ -352,18 +352,19 @@ def test_what_is_no_checkpoint_is_told_so(tmp_path):
 
 
 MEMORY = """
-import resource, sys
+import sys
 from edgeformer.errors import EdgeformerError
 from edgeformer.nn.sources import open_source
 from edgeformer.nn.sources.inspect import describe
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+from tests.peak import peak_bytes
+before = peak_bytes()
 for path in sys.argv[1:]:
     try:
         describe(open_source(path))
     except EdgeformerError:
         pass
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(before >> 10, after >> 10)
+after = peak_bytes()
+print(before >> 20, after >> 20)
 """
 
 

@@ -14,17 +14,18 @@ from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 
 LOAD = """
-import resource, sys
+import sys
 import torch
 from edgeformer.nn.families.load import load_decoder
 from edgeformer.nn.sources import open_source
+from tests.peak import peak_bytes
 torch.set_num_threads(1)
 source = open_source(sys.argv[1])
 load_decoder(open_source(sys.argv[2]))  # what torch imports at first use
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+before = peak_bytes()
 decoder = load_decoder(source, max_positions=64)
-after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print((after - before) * 1024, 4 * sum(p.numel() for p in decoder.parameters()))
+after = peak_bytes()
+print(after - before, 4 * sum(p.numel() for p in decoder.parameters()))
 """
 
 
