@@ -24,6 +24,7 @@ PROGRAMS = [
     "edgeformer check",
     "edgeformer info",
     "edgeformer.export",
+    "edgeformer.export lint",
     "edgeformer.nn.train",
     "edgeformer.nn.evaluate",
     "edgeformer.nn.ladder",
@@ -82,7 +83,7 @@ def program_of(words):
     if words[:1] not in (["python"], [".venv/bin/python"], [".venv36/bin/python"]):
         return None
     program, rest = (words[2], words[3:]) if words[1] == "-m" else (words[1], words[2:])
-    if program == "edgeformer" and rest and not rest[0].startswith("-"):
+    if rest and "%s %s" % (program, rest[0]) in PROGRAMS:
         program, rest = "%s %s" % (program, rest[0]), rest[1:]
     return program, rest
 
