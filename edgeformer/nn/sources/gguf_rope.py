@@ -41,6 +41,8 @@ def rope_parameters(metadata: Metadata, head_dim: int) -> dict[str, Any]:
         }
         metadata.take("rope.scaling.factor")
         return {key: value for key, value in block.items() if value is not None}
+    if metadata.left.get("rope.scaling.attn_factor") == 1.0:
+        metadata.take("rope.scaling.attn_factor")
     linear = metadata.take("rope.scale_linear")
     factor = metadata.take("rope.scaling.factor", linear)
     if kind == "none" and factor in (None, 1.0, 0.0):
