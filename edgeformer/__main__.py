@@ -11,6 +11,7 @@ VERBS = {
     "generate": "stream text from a bundle",
     "check": "is a bundle whole, and does it give its golden tokens here?",
     "info": "what a bundle holds",
+    "plan": "will a bundle fit a board's memory?",
 }
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 

@@ -4,7 +4,7 @@ onnxruntime 1.10, the Nano's, follows a location such as `../other` and reads pa
 """
 
 import mmap
-from typing import Dict, Iterator, List, Tuple
+from typing import Any, Dict, Iterator, List, Tuple
 
 from edgeformer.errors import BundleError
 
@@ -52,27 +52,35 @@ def _tensors(data: mmap.mmap) -> Iterator[Dict[str, str]]:
 
 def _fields(data: mmap.mmap, start: int, end: int) -> List[Tuple[int, int, int]]:
     """(field number, first byte, end) of every length-delimited field of one message."""
-    found = []
+    found = [field for field in message_fields(data, start, end) if field[1] == BYTES]
+    return [(number, at, stop) for number, _, at, stop in found]
+
+
+def message_fields(data: Any, start: int, end: int) -> Iterator[Tuple[int, int, int, int]]:
+    """(field number, wire type, value, end) of every field of one message.
+
+    The value of a varint is its number, of any other field its first byte. A field that ends
+    behind its message is a ValueError; bytes that end too early are an IndexError.
+    """
     at = start
     while at < end:
-        key, at = _varint(data, at)
-        size, wire = 0, key & 7
+        key, at = varint(data, at)
+        wire = key & 7
         if wire == VARINT:
-            _, at = _varint(data, at)
+            value, at = varint(data, at)
         elif wire == BYTES:
-            size, at = _varint(data, at)
-            found.append((key >> 3, at, at + size))
+            size, value = varint(data, at)
+            at = value + size
         elif wire in (FIXED32, FIXED64):
-            size = 4 if wire == FIXED32 else 8
+            value, at = at, at + (4 if wire == FIXED32 else 8)
         else:
             raise ValueError(f"wire type {wire}")
-        at += size
         if at > end:
             raise ValueError("a field ends behind its message")
-    return found
+        yield key >> 3, wire, value, at
 
 
-def _varint(data: mmap.mmap, at: int) -> Tuple[int, int]:
+def varint(data: Any, at: int) -> Tuple[int, int]:
     value = shift = 0
     while True:
         byte = data[at]

@@ -1,0 +1,212 @@
+"""What a bundle needs in memory: for engines before they are built, or for onnxruntime."""
+
+from typing import Any, Dict, List, NamedTuple, Set, Tuple
+
+from edgeformer.bundle import Bundle
+from edgeformer.contract import FP32_PREFIX, Graph
+from edgeformer.engines import memory
+from edgeformer.engines.graphfile import FLOAT, INT32, GraphFile, Initializer, read_graph
+from edgeformer.engines.shapes import Value, infer
+
+ALIGNMENT = 256  # bytes: every address that TensorRT is given
+SCORED_ROWS = 8  # logits that verification and scoring ask for at once
+LAYOUTS = ("split", "shared")
+
+
+class Case(NamedTuple):
+    """One way of running a bundle. `layout` is one of LAYOUTS, or "onnxruntime"."""
+
+    layout: str
+    precision: str  # fp32 or fp16
+    capacity: int
+    chunk: int
+    embedding: str = "graph"  # or "host": the table stays in the mapped weights.bin
+
+
+class Needs(NamedTuple):
+    """Bytes. All of it is predicted; `weights` and `cache` are counted, the rest estimated."""
+
+    weights: int
+    plan: int  # what an engine holds beside its weights
+    cache: int
+    new_rows: int
+    activations: int
+    logits: int
+    libraries: int
+    loading: int  # more than running while the largest plan is read; then it is given back
+    building: int  # of the engine that needs most, in a process of its own; 0: nothing is built
+
+    @property
+    def running(self) -> int:
+        return sum(self[: Needs._fields.index("loading")])
+
+    @property
+    def largest(self) -> int:
+        """What must be free to load and to run it."""
+        return self.running + self.loading
+
+    def as_json(self) -> Dict[str, int]:
+        return dict(self._asdict(), running=self.running, largest=self.largest)
+
+
+class Sizes:
+    """The graphs of an open bundle, read once, and what any case of it needs."""
+
+    def __init__(self, bundle: Bundle) -> None:
+        self.manifest = bundle.manifest
+        self._graphs = {
+            kind: read_graph(bundle.file(graph.file), graph.file)
+            for kind, graph in bundle.manifest.graphs.items()
+        }
+        self._activations: Dict[Tuple[Any, ...], int] = {}
+
+    @property
+    def stored(self) -> int:
+        """Bytes of all distinct tensors of both graphs, as the bundle holds them."""
+        return _distinct(t for graph in self._graphs.values() for t in graph.initializers.values())
+
+    def table(self) -> int:
+        """Bytes of the embedding table as it is stored; 0 where no graph looks token ids up."""
+        tables = _tables(self._graphs["prefill"])
+        return _distinct(t for n, t in self._graphs["prefill"].initializers.items() if n in tables)
+
+    def tied(self) -> bool:
+        """Whether the head multiplies by the table that the ids are looked up in."""
+        graph = self._graphs["prefill"]
+        places = {graph.initializers[name].place for name in _tables(graph)}
+        read = [
+            graph.initializers[name].place
+            for node in graph.nodes
+            if node.operator in ("Gemm", "MatMul")
+            for name in node.inputs
+            if name in graph.initializers
+        ]
+        return bool(places & set(read))
+
+    def weights(self, kind: str, precision: str, embedding: str = "graph") -> int:
+        """Bytes of one graph's weights inside an engine, where a table that is both looked up and
+        multiplied is held twice."""
+        graph = self._graphs[kind]
+        left_out = _tables(graph) if embedding == "host" else set()
+        pinned: Dict[Tuple[str, bool], bool] = {}
+        for node in graph.nodes:
+            for i, name in enumerate(node.inputs):
+                looked_up = node.operator == "Gather" and i == 0
+                if name in graph.initializers and not (looked_up and name in left_out):
+                    use = (name, looked_up)
+                    pinned[use] = pinned.get(use, True) and node.name.startswith(FP32_PREFIX)
+        return sum(
+            _engine_bytes(graph.initializers[name], precision, fp32)
+            for (name, _), fp32 in pinned.items()
+        )
+
+    def activations(self, kind: str, case: Case) -> int:
+        """Estimate: the most bytes of results that are alive at once, one node after the other.
+
+        TensorRT fuses, and reuses memory in ways of its own.
+        """
+        key = (kind, case.capacity, case.chunk, case.precision)
+        if key not in self._activations:
+            sizes = {"T": case.chunk, "P": case.capacity, "R": min(SCORED_ROWS, case.chunk)}
+            graph = self.manifest.graphs[kind]
+            values = infer(self._graphs[kind], _inputs(graph, sizes), graph.file)
+            self._activations[key] = _largest_live(self._graphs[kind], values, case.precision)
+        return self._activations[key]
+
+    def needs(self, case: Case) -> Needs:
+        model = self.manifest.model
+        width = model["n_kv_heads"] * model["head_dim"] * _bytes(case.precision)
+        tensors = 2 * model["n_layers"]
+        rows = min(SCORED_ROWS, case.chunk)
+        cached = tensors * _aligned(case.capacity * width)
+        new = tensors * _aligned(case.chunk * width)
+        logits = 2 * rows * model["vocab_size"] * 4  # on the device and on the host
+        if case.layout == "onnxruntime":
+            live = self.activations("prefill", case)
+            process = int(memory.ORT_PROCESS.value) * memory.MIB
+            return Needs(self.stored, 0, cached, new, live, logits, process, 0, 0)
+        kinds = ("decode", "prefill") if case.layout == "split" else ("prefill",)
+        engines = [self.weights(kind, case.precision, case.embedding) for kind in kinds]
+        # contexts share one arena
+        live = max(self.activations(kind, case) for kind in kinds)
+        weights = sum(engines)
+        factor = memory.PLAN.value
+        return Needs(
+            weights=weights,
+            plan=int(weights * (factor - 1)),
+            cache=cached,
+            new_rows=new,
+            activations=live,
+            logits=logits,
+            libraries=memory.overhead(),
+            loading=int(max(engines) * factor),
+            building=self._building(kinds, case),
+        )
+
+    def _building(self, kinds: Tuple[str, ...], case: Case) -> int:
+        """The parser holds FP32, as the bundle does, whatever the engine's precision."""
+        fixed = int(memory.BUILDER_BASE.value + memory.WORKSPACE.value) * memory.MIB
+        factor = memory.BUILDER_FACTOR.value
+        return max(
+            memory.overhead()
+            + fixed
+            + int(self.weights(kind, "fp32", case.embedding) * factor)
+            + self.activations(kind, case)
+            for kind in kinds
+        )
+
+
+def _distinct(tensors: Any) -> int:
+    return sum({tensor.place: tensor.bytes for tensor in tensors}.values())
+
+
+def _tables(graph: GraphFile) -> Set[str]:
+    """Initializers that token ids are looked up in."""
+    return {
+        node.inputs[0]
+        for node in graph.nodes
+        if node.operator == "Gather" and node.inputs[1:] == ("token_ids",)
+    } & set(graph.initializers)
+
+
+def _engine_bytes(tensor: Initializer, precision: str, pinned: bool) -> int:
+    if tensor.element != FLOAT:
+        return min(tensor.bytes, 4 * tensor.count)  # INT64 becomes INT32
+    return tensor.count * (4 if pinned else _bytes(precision))
+
+
+def _bytes(precision: str) -> int:
+    return {"fp32": 4, "fp16": 2}[precision]
+
+
+def _aligned(size: int) -> int:
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def _inputs(graph: Graph, sizes: Dict[str, int]) -> Dict[str, Value]:
+    return {
+        spec.name: Value(
+            tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape),
+            INT32 if spec.dtype == "int32" else FLOAT,
+        )
+        for spec in graph.inputs
+    }
+
+
+def _largest_live(graph: GraphFile, values: Dict[str, Value], precision: str) -> int:
+    last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
+    dying: List[List[str]] = [[] for _ in graph.nodes]
+    sizes: Dict[str, int] = {}
+    for i, node in enumerate(graph.nodes):
+        half = precision == "fp16" and not node.name.startswith(FP32_PREFIX)
+        for name in node.outputs:
+            if name:
+                whole = values[name].bytes
+                sizes[name] = whole // 2 if half and values[name].element == FLOAT else whole
+                dying[last.get(name, i)].append(name)
+    live = most = 0
+    for node, dead in zip(graph.nodes, dying):
+        live += sum(sizes[name] for name in node.outputs if name)
+        most = max(most, live)
+        live -= sum(sizes[name] for name in dead)
+    return most
