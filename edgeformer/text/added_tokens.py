@@ -52,9 +52,9 @@ class Finder:
                 continue
             if token.single_word and self._inside_word(text, start, end):
                 continue
-            while token.lstrip and start > done and contains(self._spaces, text[start - 1]):
+            while token.lstrip and start > done and self.is_space(text[start - 1]):
                 start -= 1
-            while token.rstrip and end < len(text) and contains(self._spaces, text[end]):
+            while token.rstrip and end < len(text) and self.is_space(text[end]):
                 end += 1
             if token.lstrip and end <= done:
                 continue  # white space itself, and the token before it has taken it
@@ -64,6 +64,9 @@ class Finder:
             done = end
         if done < len(text):
             yield done, text[done:]
+
+    def is_space(self, character: str) -> bool:
+        return contains(self._spaces, character)
 
     def _matches(self, text: str) -> List[Tuple[int, int, AddedToken]]:
         """None overlaps another; also those that are then passed over hide what is in them."""

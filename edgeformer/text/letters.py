@@ -26,7 +26,7 @@ class CharacterMap(dict):
 
 def normal_form(form: str) -> Callable[[str], str]:
     """The function that brings text into "NFC", "NFD", "NFKC" or "NFKD"."""
-    newer = Pattern.of_set(table("UNASSIGNED_IN_9"), repeated=True)
+    newer = Pattern.of_sets(table("UNASSIGNED_IN_9"), repeated=True)
 
     def normalized(text: str) -> str:
         if len(text) == len(text.encode("utf-8")):

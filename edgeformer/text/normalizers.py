@@ -69,7 +69,7 @@ def _replace(part: Part) -> Normalizer:
 
 def _strip(part: Part) -> Normalizer:
     left, right = part.flag("strip_left", True), part.flag("strip_right", True)
-    spaces = Pattern.of_set(table("SPACES"), repeated=True)
+    spaces = Pattern.of_sets(table("SPACES"), repeated=True)
 
     def stripped(text: str) -> str:
         start, end = 0, len(text)

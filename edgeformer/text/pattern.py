@@ -31,15 +31,19 @@ class Pattern:
         self._compile(tree)
 
     @classmethod
-    def of_set(cls, members: CodePoints, repeated: bool = False) -> "Pattern":
-        """Finds each of these characters; repeated: each run of them."""
+    def of_sets(cls, *sets: CodePoints, repeated: bool = False) -> "Pattern":
+        """Finds each character that is in one of them; repeated: each run of one set."""
         self = cls.__new__(cls)
-        tree = ("set", members)
-        self._compile(("repeat", tree, 1, None, "greedy") if repeated else tree)
+        trees: List[Tree] = [("set", members) for members in sets]
+        if repeated:
+            trees = [("repeat", tree, 1, None, "greedy") for tree in trees]
+        self._compile(("any", trees))
         return self
 
     def spans(self, text: str) -> Iterator[Span]:
         """Where it matches, from left to right."""
+        if not text:
+            return  # not even nothing
         classes = text.translate(self._partition)
         if not self._matches_nothing:
             for match in self._find(classes):

@@ -4,7 +4,7 @@ import re
 from typing import Any, Callable, List, NamedTuple
 
 from edgeformer.text.byte_letters import spelled
-from edgeformer.text.code_points import CodePoints, table, union
+from edgeformer.text.code_points import CodePoints, complement, table, union
 from edgeformer.text.cutting import BEHAVIORS, cut
 from edgeformer.text.parts import Part
 from edgeformer.text.pattern import Pattern
@@ -109,24 +109,27 @@ class Literal:
 
 def _digits(part: Part) -> List[Step]:
     one_by_one = part.flag("individual_digits", False)
-    return [_cutting(Pattern.of_set(table("NUMERIC", "N"), repeated=not one_by_one))]
+    return [_cutting(Pattern.of_sets(table("NUMERIC", "N"), repeated=not one_by_one))]
 
 
 def _punctuation(part: Part) -> List[Step]:
     behavior = part.choice("behavior", BEHAVIORS, "Isolated")
-    return [_cutting(Pattern.of_set(punctuation()), behavior)]
+    return [_cutting(Pattern.of_sets(punctuation()), behavior)]
 
 
 def _white_space(part: Part) -> List[Step]:
-    return [_cutting(Pattern.of_set(table("SPACES"), repeated=True), "Removed")]
+    return [_cutting(Pattern.of_sets(table("SPACES"), repeated=True), "Removed")]
 
 
 def _word_or_signs(part: Part) -> List[Step]:
-    return [_cutting(Pattern(r"\w+|[^\w\s]+"), "Removed", invert=True)]
+    # Not what \w is in a Split: this one knows the joiners that stand inside words.
+    word = table("SINGLE_WORD", "L", "M", "Nd", "Pc")
+    other = complement(union(word, table("SPACES")))
+    return [_cutting(Pattern.of_sets(word, other, repeated=True), "Removed", invert=True)]
 
 
 def _bert(part: Part) -> List[Step]:
-    return [*_white_space(part), _cutting(Pattern.of_set(punctuation()))]
+    return [*_white_space(part), _cutting(Pattern.of_sets(punctuation()))]
 
 
 def _delimiter(part: Part) -> List[Step]:

@@ -30,16 +30,19 @@ class Tokenizer:
     ) -> None:
         """tokens: by id, as the vocabulary writes them; None where no token has this id."""
         added = list(added)
+        self._flags = {token.content: token for token in added if token.special}
         self.special_tokens = {token.content: token.token_id for token in added if token.special}
         self.begin_ids, self.end_ids = frame or Frame()
         self._tokens = tokens
         self._decoder = decoder
         self._normalize = normalize
         self._hidden = frozenset(self.special_tokens.values())
-        early = [(token.content, token) for token in added if token.early]
+        self._early = Finder([(token.content, token) for token in added if token.early])
         late = [(self._normalized(token.content), token) for token in added if not token.early]
-        self._early = Finder(early)
-        self._late = Finder([(content, token) for content, token in late if content])
+        late = [(content, token) for content, token in late if content]
+        self._late = Finder(late)
+        for content, token in late:
+            tokens[token.token_id] = content  # the reference, too, shows them as they are found
 
     @property
     def vocab_size(self) -> int:
@@ -64,6 +67,30 @@ class Tokenizer:
         begin, end = list(self.begin_ids), list(self.end_ids)
         return (ids if ids[: len(begin)] == begin else begin + ids) + end
 
+    def encode_segments(self, segments: Iterable[Tuple[str, bool]]) -> List[int]:
+        """The ids of one text in segments: (a special token, True) or (ordinary text, False).
+
+        Equal to those of the whole text with allow_special, where the ordinary text holds no
+        special token. White space beside a token that takes it is lost here too.
+        """
+        parts = list(segments)
+        ids: List[int] = []
+        start = 0
+        for index, (text, special) in enumerate(parts):
+            _check_text(text)
+            if special:
+                ids.append(self.special_tokens[text])
+            else:
+                before, after = (parts[i][0] if 0 <= i < len(parts) else "" for i in (index - 1, index + 1))
+                text = self._stripped(text, before, after)
+                for offset, part in self._parts(text, False):
+                    if isinstance(part, AddedToken):
+                        ids.append(part.token_id)
+                    else:
+                        ids.extend(self._encode_ordinary(part, start + offset))
+            start += len(text)
+        return ids
+
     def decode(self, ids: Iterable[int], show_special: bool = False) -> str:
         """The text of ids; bytes that are no UTF-8 become U+FFFD.
 
@@ -86,7 +113,19 @@ class Tokenizer:
         return self._tokens[token_id] if token_id < len(self._tokens) else None
 
     def _visible(self, token_id: int) -> Optional[str]:
-        return None if token_id in self._hidden else self.token(token_id)
+        token = None if token_id in self._hidden else self.token(token_id)
+        # A vocabulary may have the same text once more.
+        return None if token in self.special_tokens else token
+
+    def _stripped(self, text: str, before: str, after: str) -> str:
+        """Without the white space that the special tokens before and after it take."""
+        left, right = self._flags.get(before), self._flags.get(after)
+        start, end = 0, len(text)
+        while left is not None and left.rstrip and start < end and self._early.is_space(text[start]):
+            start += 1
+        while right is not None and right.lstrip and start < end and self._early.is_space(text[end - 1]):
+            end -= 1
+        return text[start:end]
 
     def _encode_ordinary(self, text: str, start: int) -> List[int]:
         """The ids of a stretch without added tokens; start is 0 where it begins the text."""

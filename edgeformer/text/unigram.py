@@ -113,10 +113,24 @@ def read_unigram(model: Dict[str, Any], path: str) -> Unigram:
         if type(score) not in (int, float) or not math.isfinite(score):
             raise refusal(path, "the score of piece %d is %.40r" % (token_id, score))
         pieces.append(piece)
-        scores.append(float(score))
+        scores.append(_as_the_reference_reads(score))
     unknown = part.take("unk_id")
     if unknown is not None and (type(unknown) is not int or not 0 <= unknown < len(scores)):
         raise refusal(path, "model.unk_id is %.40r; there are %d pieces" % (unknown, len(scores)))
     byte_fallback = bool(part.optional_flag("byte_fallback"))
     part.finish()
     return Unigram(pieces, scores, unknown, byte_fallback, path)
+
+
+def _as_the_reference_reads(score: float) -> float:
+    """Its JSON reader rounds twice, so that one score in seven differs in the last bit.
+
+    It matters: "..." as "." and ".." or the other way round is equally likely but for rounding.
+    """
+    digits, _, exponent = repr(float(score)).partition("e")
+    whole, _, fraction = digits.partition(".")
+    power = int(exponent or 0) - len(fraction)
+    value = float(int(whole + fraction))
+    if power < 0:
+        return value / float("1e%d" % -power)
+    return value * float("1e%d" % power)
