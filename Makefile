@@ -1,7 +1,7 @@
 # What a person types in this repository. `make help` lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-slow test-all lint clean host-env
+.PHONY: help demo test test-standin test-slow test-all lint clean host-env
 
 PROMPT ?= It is a truth universally acknowledged, that
 # PYTHON, PYTHON36 and TORCH_INDEX go to requirements/ensure.sh, which makes the environments.
@@ -48,6 +48,13 @@ test-slow: host-env  ## run the tests that `make test` leaves out
 	@$(ensure_py36); \
 	echo '==> slow tests of the device half, Python 3.6, .venv36' >&2; \
 	$(py36_pytest) -m slow $(or_no_slow_test)
+
+test-standin: host-env  ## run the tests of TensorRT's Python side, without TensorRT (docs: tests/standin)
+	@requirements/ensure-standin.sh host
+	@.venv/bin/python -m tests.standin.run
+	@$(ensure_py36); \
+	requirements/ensure-standin.sh py36 && \
+	.venv36/bin/python -m tests.standin.run
 
 test-all: test test-slow  ## run every test
 

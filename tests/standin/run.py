@@ -20,7 +20,15 @@ def main(arguments):
     for release in chosen:
         print("==> standin, TensorRT bindings " + release, file=sys.stderr, flush=True)
         status = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", *(rest or [HERE])],
+            [
+                sys.executable,
+                "-W",
+                "ignore::DeprecationWarning",
+                "-m",
+                "pytest",
+                "-q",
+                *(rest or [HERE]),
+            ],
             cwd=ROOT,
             env=dict(os.environ, **{VARIABLE: release}),
         ).returncode
