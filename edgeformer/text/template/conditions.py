@@ -2,12 +2,13 @@
 
 from typing import Any, Callable, Dict
 
+from edgeformer.text.template.comparison import contains
 from edgeformer.text.template.filters import FILTERS
 from edgeformer.text.template.formats import text_of
 from edgeformer.text.template.limits import Refused
 from edgeformer.text.template.operators import COMPARE, remainder
 from edgeformer.text.template.traced import Html
-from edgeformer.text.template.values import Function, Loop, Once, Undefined, View, contains, kind_of
+from edgeformer.text.template.values import Function, Loop, Once, Undefined, View, kind_of
 
 
 def _remainder(render: Any, value: Any, divisor: Any) -> Any:

@@ -1,12 +1,13 @@
 """What an expression of jinja2's syntax tree is worth. Each node costs a step."""
 
-from typing import Any, Dict, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Optional, Tuple
 
 from edgeformer.text.template.conditions import TESTS
 from edgeformer.text.template.filters import FILTERS
 from edgeformer.text.template.formats import text_of
 from edgeformer.text.template.limits import Budget, Refused
 from edgeformer.text.template.lookup import attribute, slice_of, subscript
+from edgeformer.text.template.names import Frame
 from edgeformer.text.template.operators import BINARY, COMPARE, UNARY
 from edgeformer.text.template.traced import joined
 from edgeformer.text.template.values import (
@@ -25,14 +26,28 @@ from edgeformer.text.template.values import (
 class Scope:
     """The names of a block; those of the blocks around it are seen through it."""
 
-    __slots__ = ("_around", "names")
+    __slots__ = ("_around", "_own", "names")
 
-    def __init__(self, names: Dict[str, Any], around: "Optional[Scope]" = None) -> None:
+    def __init__(
+        self,
+        names: Dict[str, Any],
+        around: "Optional[Scope]" = None,
+        own: FrozenSet[str] = frozenset(),
+    ) -> None:
         self.names = names
         self._around = around
+        self._own = own
 
-    def inner(self) -> "Scope":
-        return Scope({}, self)
+    def inner(self, frame: Frame) -> "Scope":
+        """The scope of a block in this one, at its start."""
+        unset = [name for name in frame.set_first if not self._is_own(name)]
+        return Scope({name: Undefined(name) for name in unset}, self, frame.names)
+
+    def _is_own(self, name: str) -> bool:
+        scope: Optional[Scope] = self
+        while scope is not None and name not in scope._own:
+            scope = scope._around
+        return scope is not None
 
     def get(self, name: str) -> Any:
         scope: Optional[Scope] = self

@@ -13,6 +13,7 @@ from edgeformer.text.template import text_methods
 from edgeformer.text.template.formats import percent, plain_text, text_of, to_json
 from edgeformer.text.template.limits import MOST_BITS, Budget, Refused, padding, whole_number
 from edgeformer.text.template.lookup import only_attribute
+from edgeformer.text.template.ordering import ORDERING_FILTERS
 from edgeformer.text.template.sequences import SEQUENCE_FILTERS
 from edgeformer.text.template.traced import Html, cut, derived, joined, mask_of
 from edgeformer.text.template.values import (
@@ -189,3 +190,4 @@ FILTERS: Dict[str, Callable[..., Any]] = {
     "wordcount": wordcount,
 }
 FILTERS.update(SEQUENCE_FILTERS)
+FILTERS.update(ORDERING_FILTERS)

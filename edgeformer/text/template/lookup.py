@@ -6,6 +6,7 @@ and what is neither is undefined.
 
 from typing import Any, Callable, Dict
 
+from edgeformer.text.template.comparison import equal
 from edgeformer.text.template.limits import Refused
 from edgeformer.text.template.text_methods import TEXT_METHODS
 from edgeformer.text.template.traced import Html, cut, marked, mask_of
@@ -17,7 +18,6 @@ from edgeformer.text.template.values import (
     Namespace,
     Undefined,
     View,
-    equal,
     kind_of,
 )
 
@@ -56,6 +56,23 @@ def subscript(render: Any, value: Any, key: Any) -> Any:
 def only_attribute(render: Any, value: Any, name: str) -> Any:
     """value|attr(name)"""
     return _or_undefined(own_attribute(render, value, name), value, name)
+
+
+def getter(render: Any, attribute: Any, default: Any = None) -> Callable[[Any], Any]:
+    """A function for item.a.b, where attribute is None, a number or "a.b"."""
+    parts = [] if attribute is None else [attribute]
+    if isinstance(attribute, str):
+        parts = [int(part[:9]) if part.isdigit() else part for part in attribute.split(".")]
+
+    def get(item: Any) -> Any:
+        for part in parts:
+            render.budget.step()
+            item = subscript(render, item, part)
+            if default is not None and isinstance(item, Undefined):
+                item = default
+        return item
+
+    return get
 
 
 def slice_of(render: Any, value: Any, start: Any, stop: Any, step: Any) -> Any:
@@ -144,7 +161,9 @@ def _cycle(render: Any, loop: Loop, *values: Any) -> Any:
 
 
 def _changed(render: Any, loop: Loop, *values: Any) -> bool:
-    return loop.changed(list(values))
+    changed = not equal(render.budget, loop.changed_from, list(values))
+    loop.changed_from = list(values)
+    return changed
 
 
 LOOP_METHODS: Dict[str, Callable[..., Any]] = {"cycle": _cycle, "changed": _changed}

@@ -4,9 +4,10 @@ import operator
 from typing import Any, Callable, Dict
 
 from edgeformer.text.template import formats
+from edgeformer.text.template.comparison import contains, equal
 from edgeformer.text.template.limits import MOST_BITS, Budget, Refused, whole_number
 from edgeformer.text.template.traced import Html, joined, marked, mask_of
-from edgeformer.text.template.values import Undefined, contains, equal, kind_of
+from edgeformer.text.template.values import Undefined, kind_of
 
 
 def add(budget: Budget, left: Any, right: Any) -> Any:
@@ -29,14 +30,14 @@ def multiply(budget: Budget, left: Any, right: Any) -> Any:
             return marked(str.__mul__(left, count), mask_of(left) * count)
         budget.step(len(left) * count)
         return left * count
-    if isinstance(left, int) and isinstance(right, int):
-        _bits(left.bit_length() + right.bit_length() - 1)
     return _numbers("*", operator.mul, left, right)
 
 
 def power(budget: Budget, left: Any, right: Any) -> Any:
     if isinstance(left, int) and isinstance(right, int) and right > 0:
-        _bits((left.bit_length() - 1) * right)
+        bits = (left.bit_length() - 1) * right  # at least
+        if bits > MOST_BITS:
+            raise Refused("an integer of %d bits; the limit is %d" % (bits, MOST_BITS))
         if abs(left) < 2:
             right = right % 2 + 2  # -1, 0 and 1 have no large powers, however large the exponent
     return _numbers("**", operator.pow, left, right)
@@ -58,11 +59,6 @@ def positive(budget: Budget, value: Any) -> Any:
 
 def _arithmetic(sign: str, function: Callable[[Any, Any], Any]) -> Callable[..., Any]:
     return lambda budget, left, right: _numbers(sign, function, left, right)
-
-
-def _bits(count: int) -> None:
-    if count > MOST_BITS:
-        raise Refused("an integer of more than %d bits; the limit is %d" % (count, MOST_BITS))
 
 
 def _numbers(sign: str, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:

@@ -5,10 +5,9 @@ Those that are generators in jinja2 give a Once here: true even when empty, and 
 
 from typing import Any, Callable, Dict, Iterator, List
 
-from edgeformer.text.template import text_methods
 from edgeformer.text.template.formats import plain_text, text_of
-from edgeformer.text.template.limits import Budget, Refused
-from edgeformer.text.template.lookup import subscript
+from edgeformer.text.template.limits import Refused
+from edgeformer.text.template.lookup import getter
 from edgeformer.text.template.operators import add
 from edgeformer.text.template.traced import cut, joined, marked, mask_of
 from edgeformer.text.template.values import (
@@ -16,7 +15,6 @@ from edgeformer.text.template.values import (
     Undefined,
     as_list,
     iterate,
-    key_of,
     kind_of,
     length,
     truth,
@@ -50,14 +48,14 @@ def reverse(render: Any, value: Any) -> Any:
 
 
 def join(render: Any, value: Any, d: Any = "", attribute: Any = None) -> str:
-    get = _getter(render, attribute)
+    get = getter(render, attribute)
     items = iterate(render.budget, value)
     pieces = [text_of(render.budget, get(item)) for item in items]
     return joined(render.budget, plain_text(render.budget, d), pieces)
 
 
 def total(render: Any, value: Any, attribute: Any = None, start: Any = 0) -> Any:
-    get = _getter(render, attribute)
+    get = getter(render, attribute)
     if isinstance(start, str):
         raise Refused("sum of texts; use |join")
     for item in iterate(render.budget, value):
@@ -98,7 +96,7 @@ def _chosen(wanted: bool, by_attribute: bool) -> Callable[..., Once]:
     def choose(render: Any, value: Any, *args: Any, **kwargs: Any) -> Once:
         if by_attribute and not args:
             raise Refused("selectattr without the name of an attribute")
-        get = _getter(render, args[0] if by_attribute else None)
+        get = getter(render, args[0] if by_attribute else None)
         args = args[by_attribute:]
 
         def passes(item: Any) -> bool:
@@ -124,97 +122,9 @@ def items(render: Any, value: Any) -> Once:
     return Once(iter(list(value.items())))
 
 
-def unique(render: Any, value: Any, case_sensitive: Any = False, attribute: Any = None) -> Once:
-    key = _sort_key(render, attribute, case_sensitive)
-
-    def found() -> Iterator[Any]:
-        seen: set = set()
-        for item in iterate(render.budget, value):
-            one = key_of(key(item))
-            if one not in seen:
-                seen.add(one)
-                yield item
-
-    return Once(found())
-
-
-def sort(
-    render: Any,
-    value: Any,
-    reverse: Any = False,
-    case_sensitive: Any = False,
-    attribute: Any = None,
-) -> List[Any]:
-    names = attribute.split(",") if isinstance(attribute, str) else [attribute]
-    keys = [_sort_key(render, name, case_sensitive) for name in names]
-    found = as_list(render.budget, value)
-    ranks = [[key(item) for key in keys] for item in found]
-    return _in_order(render.budget, found, ranks, reverse)
-
-
-def dictsort(
-    render: Any, value: Any, case_sensitive: Any = False, by: str = "key", reverse: Any = False
-) -> List[Any]:
-    if not isinstance(value, dict) or by not in ("key", "value"):
-        raise Refused("dictsort sorts a dict, by key or by value")
-    rank = _sort_key(render, 0 if by == "key" else 1, case_sensitive)
-    pairs = list(value.items())
-    return _in_order(render.budget, pairs, [rank(pair) for pair in pairs], reverse)
-
-
-def _extreme(sign: int) -> Callable[..., Any]:
-    def choose(render: Any, value: Any, case_sensitive: Any = False, attribute: Any = None) -> Any:
-        key = _sort_key(render, attribute, case_sensitive)
-        found = as_list(render.budget, value)
-        if not found:
-            return Undefined("the smallest or largest item of nothing")
-        ranks = [key(item) for item in found]
-        _pay_for_order(render.budget, ranks)
-        best = (min if sign < 0 else max)(range(len(found)), key=ranks.__getitem__)
-        return found[best]
-
-    return choose
-
-
-def _in_order(budget: Budget, found: List[Any], ranks: List[Any], reverse: Any) -> List[Any]:
-    _pay_for_order(budget, ranks)
-    order = sorted(range(len(found)), key=ranks.__getitem__, reverse=truth(reverse))
-    return [found[index] for index in order]
-
-
-def _pay_for_order(budget: Budget, ranks: List[Any]) -> None:
-    """Each item is compared about log2(n) times, over all of its parts."""
-    if len(ranks) < 2:
-        return
-    rounds = len(ranks).bit_length()
-    budget.step(rounds * len(ranks))
-    waiting = list(ranks)
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            budget.work(len(one) // 16 * rounds)
-        elif isinstance(one, (list, tuple)):
-            budget.step(rounds * len(one))
-            waiting.extend(one)
-        elif not isinstance(one, (int, float, Undefined, type(None))):
-            raise Refused("%s cannot be put in order" % kind_of(one))
-
-
-def _sort_key(render: Any, attribute: Any, case_sensitive: Any) -> Callable[[Any], Any]:
-    get = _getter(render, attribute)
-
-    def key(item: Any) -> Any:
-        found = get(item)
-        if isinstance(found, str) and not truth(case_sensitive):
-            return text_methods.TEXT_METHODS["lower"](render.budget, found)
-        return found
-
-    return key
-
-
 def map_(render: Any, value: Any, *args: Any, **kwargs: Any) -> Once:
     if not args and "attribute" in kwargs:
-        change = _getter(render, kwargs.pop("attribute"), kwargs.pop("default", None))
+        change = getter(render, kwargs.pop("attribute"), kwargs.pop("default", None))
         if kwargs:
             raise Refused("map takes no argument %r" % next(iter(kwargs)))
     elif args:
@@ -227,41 +137,19 @@ def map_(render: Any, value: Any, *args: Any, **kwargs: Any) -> Once:
     return Once(change(item) for item in _if_true(render, value))
 
 
-def _getter(render: Any, attribute: Any, default: Any = None) -> Callable[[Any], Any]:
-    """A function for item.a.b, where attribute is None, a number or "a.b"."""
-    parts = [] if attribute is None else [attribute]
-    if isinstance(attribute, str):
-        parts = [int(part[:9]) if part.isdigit() else part for part in attribute.split(".")]
-
-    def get(item: Any) -> Any:
-        for part in parts:
-            render.budget.step()
-            item = subscript(render, item, part)
-            if default is not None and isinstance(item, Undefined):
-                item = default
-        return item
-
-    return get
-
-
 SEQUENCE_FILTERS: Dict[str, Callable[..., Any]] = {
     "batch": batch,
-    "dictsort": dictsort,
     "first": first,
     "items": items,
     "join": join,
     "last": last,
     "list": listed,
     "map": map_,
-    "max": _extreme(1),
-    "min": _extreme(-1),
     "reject": _chosen(False, False),
     "rejectattr": _chosen(False, True),
     "reverse": reverse,
     "select": _chosen(True, False),
     "selectattr": _chosen(True, True),
     "slice": sliced,
-    "sort": sort,
     "sum": total,
-    "unique": unique,
 }

@@ -1,12 +1,13 @@
 """A render: the statements of jinja2's syntax tree carried out, their output collected."""
 
 import datetime
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Optional
+from typing import Any, Callable, Dict, FrozenSet, Iterable, Iterator, List, Optional
 
 from edgeformer.text.template.expressions import Expressions, Scope
 from edgeformer.text.template.formats import text_of
 from edgeformer.text.template.functions import FUNCTIONS
 from edgeformer.text.template.limits import MOST_TEXT, Budget, Refused
+from edgeformer.text.template.names import Frame, frame_of, names_in
 from edgeformer.text.template.traced import joined
 from edgeformer.text.template.values import Function, Loop, Undefined, iterate, length, truth
 
@@ -45,13 +46,16 @@ class Macro(Function):
         self._node = node
         self._scope = scope
         self._mentions = render.mentions(node)
+        self._arguments = [arg.name for arg in node.args]
+        given = self._arguments + ["caller", "kwargs", "varargs"]
+        self._frame = render.frame(node.body, given, node.defaults)
 
     def invoke(*args: Any, **kwargs: Any) -> str:
         """The text of the body. kwargs and varargs are taken where the body mentions them."""
         self, render, args = args[0], args[1], args[2:]  # unnamed: kwargs may hold any name
         render.budget.step(10)
-        scope = self._scope.inner()
-        names = [arg.name for arg in self._node.args]
+        scope = self._scope.inner(self._frame)
+        names = self._arguments
         given = dict(zip(names, args))
         for name in names[len(args) :]:
             if name in kwargs:
@@ -87,6 +91,7 @@ class Render(Expressions):
         super().__init__(budget)
         self._now = now
         self._mentioned: Dict[int, FrozenSet[str]] = {}
+        self._frames: Dict[int, Frame] = {}
         self._scope = Scope(dict(variables), Scope(dict(FUNCTIONS)))
 
     def now(self) -> datetime.datetime:
@@ -97,7 +102,7 @@ class Render(Expressions):
 
     def run(self, template: Any) -> str:
         try:
-            return self.captured(template.body, self._scope)
+            return self.captured(template.body, self._scope.inner(self.frame(template.body)))
         except (Break, Continue):
             raise Refused("break or continue outside of a loop") from None
 
@@ -110,16 +115,16 @@ class Render(Expressions):
     def mentions(self, node: Any) -> FrozenSet[str]:
         """All names in a part of the tree."""
         if id(node) not in self._mentioned:
-            names = set()
-            waiting = [node]
-            while waiting:
-                one = waiting.pop()
-                self.budget.step()
-                if type(one).__name__ == "Name":
-                    names.add(one.name)
-                waiting.extend(one.iter_child_nodes())
-            self._mentioned[id(node)] = frozenset(names)
+            self._mentioned[id(node)] = names_in(node)
         return self._mentioned[id(node)]
+
+    def frame(
+        self, body: List[Any], given: Iterable[str] = (), before: Iterable[Any] = ()
+    ) -> Frame:
+        """The frame of a block; before is what it evaluates on top of its body."""
+        if id(body) not in self._frames:
+            self._frames[id(body)] = frame_of(given, list(before) + body)
+        return self._frames[id(body)]
 
     def _run(self, body: List[Any], scope: Scope, out: Output) -> None:
         for node in body:
@@ -151,10 +156,11 @@ class Render(Expressions):
         if node.test is not None:
             items, size = self._filtered(node, items, scope), None
         recurse = self._recursion(node, scope, depth0 + 1) if node.recursive else None
-        loop = Loop(self.budget, items, size, depth0, recurse)
+        loop = Loop(items, size, depth0, recurse)
+        frame = self.frame(node.body, ["loop", *names_in(node.target)])
         completed = False
         for item in loop:
-            inner = scope.inner()
+            inner = scope.inner(frame)
             self.assign(node.target, item, inner)
             inner.names["loop"] = loop
             try:
@@ -166,11 +172,12 @@ class Render(Expressions):
             completed = True
         # As jinja2 has it: a loop of which no round came to its end runs its else.
         if not completed:
-            self._run(node.else_, scope.inner(), out)
+            self._run(node.else_, scope.inner(self.frame(node.else_)), out)
 
     def _filtered(self, node: Any, items: Iterator[Any], scope: Scope) -> Iterator[Any]:
+        frame = Frame(names_in(node.target), ())
         for item in items:
-            inner = scope.inner()
+            inner = scope.inner(frame)
             self.assign(node.target, item, inner)
             if truth(self.value(node.test, inner)):
                 yield item
@@ -187,13 +194,13 @@ class Render(Expressions):
         self.assign(node.target, self.value(node.node, scope), scope)
 
     def _run_AssignBlock(self, node: Any, scope: Scope, out: Output) -> None:
-        text: Any = self.captured(node.body, scope.inner())
+        text: Any = self.captured(node.body, scope.inner(self.frame(node.body)))
         if node.filter is not None:
             text = self._through(node.filter, text, scope)
         self.assign(node.target, text, scope)
 
     def _run_FilterBlock(self, node: Any, scope: Scope, out: Output) -> None:
-        text = self.captured(node.body, scope.inner())
+        text = self.captured(node.body, scope.inner(self.frame(node.body)))
         out.write(text_of(self.budget, self._through(node.filter, text, scope)))
 
     def _through(self, node: Any, value: Any, scope: Scope) -> Any:
@@ -203,13 +210,14 @@ class Render(Expressions):
         return self.filter(node.name, value, *self.arguments(node, scope))
 
     def _run_With(self, node: Any, scope: Scope, out: Output) -> None:
-        inner = scope.inner()
+        given = [name for target in node.targets for name in names_in(target)]
+        inner = scope.inner(self.frame(node.body, given))
         for target, expression in zip(node.targets, node.values):
             self.assign(target, self.value(expression, scope), inner)
         self._run(node.body, inner, out)
 
     def _run_Scope(self, node: Any, scope: Scope, out: Output) -> None:
-        self._run(node.body, scope.inner(), out)
+        self._run(node.body, scope.inner(self.frame(node.body)), out)
 
     def _run_Macro(self, node: Any, scope: Scope, out: Output) -> None:
         scope.names[node.name] = Macro(self, node, scope)

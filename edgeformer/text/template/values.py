@@ -3,9 +3,9 @@
 Beside None, bool, int, float, str, list, tuple, dict and range, as Python has them:
 """
 
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Optional
 
-from edgeformer.text.template.limits import MOST_NESTED, Budget, Refused
+from edgeformer.text.template.limits import Budget, Refused
 from edgeformer.text.template.traced import Html, cut
 
 SCALARS = (str, int, float, type(None))  # bool is an int
@@ -91,17 +91,15 @@ class Loop:
 
     def __init__(
         self,
-        budget: Budget,
         items: Iterator[Any],
         length: Optional[int],
         depth0: int = 0,
         recurse: Optional[Callable[..., str]] = None,
     ) -> None:
-        self._budget = budget
         self._items = items
         self._length = length
         self._before = self._current = self._after = self._NOTHING
-        self._changed: list = []
+        self.changed_from: List[Any] = []  # what loop.changed() was last asked about
         self.index0 = -1
         self.depth0 = depth0
         self.recurse = recurse
@@ -145,12 +143,6 @@ class Loop:
             self._items = iter(rest)
             self._length = len(rest) + self.index0 + 1 + waiting
         return self._length
-
-    def changed(self, values: list) -> bool:
-        if equal(self._budget, self._changed, values):
-            return False
-        self._changed = values
-        return True
 
 
 def kind_of(value: Any) -> str:
@@ -211,43 +203,6 @@ def as_list(budget: Budget, value: Any) -> List[Any]:
     if isinstance(value, (list, tuple, range, str, dict)):
         budget.step(len(value))
     return list(iterate(budget, value))
-
-
-def equal(budget: Budget, left: Any, right: Any, depth: int = 0) -> bool:
-    """left == right, paid for by size: a list that holds itself twice, often, is a large one."""
-    budget.step()
-    if isinstance(left, str) and isinstance(right, str):
-        if len(left) == len(right):
-            budget.work(len(left) // 16)
-        return str.__eq__(left, right)
-    if depth > MOST_NESTED:
-        raise Refused("values nested more than %d deep" % MOST_NESTED)
-    pairs: Optional[Iterable[Tuple[Any, Any]]] = None
-    if isinstance(left, dict) and isinstance(right, dict):
-        budget.step(len(left))
-        if left.keys() != right.keys():
-            return False
-        pairs = ((left[key], right[key]) for key in left)
-    for kind in (list, tuple):
-        if isinstance(left, kind) and isinstance(right, kind):
-            if len(left) != len(right):
-                return False
-            pairs = zip(left, right)
-    if pairs is None:
-        return bool(left == right)
-    return all(a is b or equal(budget, a, b, depth + 1) for a, b in pairs)
-
-
-def contains(budget: Budget, container: Any, item: Any) -> bool:
-    """item in container."""
-    if isinstance(container, str):
-        if not isinstance(item, str):
-            raise Refused("only a text can be in a text, not %s" % kind_of(item))
-        budget.search(container, item)
-        return str.__contains__(container, item)
-    if isinstance(container, dict):
-        return key_of(item) in container
-    return any(item is one or equal(budget, item, one) for one in iterate(budget, container))
 
 
 def key_of(value: Any) -> Any:
