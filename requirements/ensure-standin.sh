@@ -3,7 +3,7 @@
 # into .venv-standin/, beside .venv or .venv36 (which ensure.sh makes), or leave them as they are.
 #
 # pycuda is built from source, once, in minutes. No CUDA is needed: the headers come from a wheel,
-# and an empty library stands for the driver while linking. A folder that is there is complete.
+# and the tests' stand-in is the driver while linking. A folder that is there is complete.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -54,7 +54,7 @@ built_pycuda() { # FOLDER
         'typedef enum { CU_OUT_KEY_VALUE_PAIR, CU_OUT_CSV } CUoutput_mode;' \
         'CUresult cuProfilerInitialize(const char *, const char *, CUoutput_mode);' \
         '#ifdef __cplusplus' '}' '#endif' >"$cuda/include/cudaProfiler.h"
-    gcc -shared -Wl,-soname,libcuda.so.1 -o "$work/libcuda.so" -x c /dev/null
+    gcc -shared -fPIC -Wl,-soname,libcuda.so.1 -o "$work/libcuda.so" tests/standin/libcuda.c
     # pycuda's own way to be configured under pip: a file in the home folder.
     printf '%s\n' "CUDA_ROOT = '$cuda'" "CUDA_INC_DIR = ['$cuda/include']" \
         "CUDADRV_LIB_DIR = ['$work']" "CUDA_ENABLE_CURAND = False" \

@@ -1,5 +1,6 @@
 """What runs a bundle: the interface that the generation loop sees, and the choice of one."""
 
+import warnings
 from typing import TYPE_CHECKING, FrozenSet, List, NamedTuple, Optional, Sequence
 
 from edgeformer.bundle import Bundle
@@ -122,6 +123,9 @@ def _open_trt(bundle: Bundle, cuda_graph: bool) -> Backend:
         why = "; ".join(refused) or f"{bundle.path} holds no TensorRT engine"
         raise EdgeformerError(f"{why}; build one on this device with: {BUILD}")
     try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # pycuda's, of an error that it then raises
+            import edgeformer.backends.cuda  # noqa: F401
         from edgeformer.backends.trt import TrtBackend
         from edgeformer.backends.trt_loaded import choose_set
     except ImportError as error:
@@ -145,6 +149,11 @@ def _why_no_trt(error: ImportError) -> str:
     missing = (error.name or "tensorrt").split(".")[0]
     if missing == "edgeformer":
         raise error
+    if missing == "_driver":
+        return (
+            f"pycuda was built for another CUDA than this one ({error}); build it again: "
+            "python -m pip install --force-reinstall --no-cache-dir pycuda"
+        )
     if missing == "pycuda":
         return f"pycuda cannot be imported ({error}); install it: python -m pip install pycuda"
     return (

@@ -72,11 +72,10 @@ class TrtBackend(Backend):
             except CudaError as error:
                 raise EdgeformerError(f"CUDA failed in a step: {error}") from None
             logits = self._logits[: len(rows)]
-            output = (
-                Output(None, most_likely(logits))
-                if want == "token"
-                else Output(logits.copy(), None)
-            )
+            if want == "token":
+                output = Output(None, most_likely(logits))
+            else:
+                output = Output(logits.copy(), None)
             self._used = at
             self._unsettled = False
         return output

@@ -20,15 +20,12 @@ _sessions = {}
 _halves = set()  # plans whose cache is float16
 
 
-def plan_text(bundle, kind, record):
-    """The plan of one graph: what its profile allows, and which session computes it."""
+def plan_text(manifest, kind, record, number):
+    """The plan of one graph: its tensors, and what its profile allows."""
     entry, past = record["engines"][kind], record["past_rows"]
     ranges = {"T": entry["tokens"], "R": entry["rows"], "P": (past[0], past[-1])}
-    number = next(_numbers)
     lines = ["STANDIN %d %d" % (number, ARENA)]
-    if record["cache_dtype"] == "float16":
-        _halves.add(number)
-    graph = bundle.manifest.graphs[kind]
+    graph = manifest.graphs[kind]
     for word, specs in (("input", graph.inputs), ("output", graph.outputs)):
         for spec in specs:
             cached = spec.name.startswith(("past.", "new."))
@@ -39,13 +36,19 @@ def plan_text(bundle, kind, record):
                     sizes = [ranges[d][end] if isinstance(d, str) else d for d in spec.shape]
                     line.append(",".join(map(str, sizes)))
             lines.append(" ".join(line))
+    return "\n".join(lines) + "\n"
+
+
+def computed_by(path, cache_dtype):
+    """The number of a plan that this ONNX file computes."""
+    number = next(_numbers)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    path = bundle.file(graph.file)
-    _sessions[number] = onnxruntime.InferenceSession(
-        path, options, providers=["CPUExecutionProvider"]
-    )
-    return "\n".join(lines) + "\n"
+    providers = ["CPUExecutionProvider"]
+    _sessions[number] = onnxruntime.InferenceSession(path, options, providers=providers)
+    if cache_dtype == "float16":
+        _halves.add(number)
+    return number
 
 
 def add_engines(
@@ -57,9 +60,11 @@ def add_engines(
     cache_dtype="float32",
     tensorrt=None,
     change=None,
+    compute=True,
 ):
     """Build a set of engines for a bundle, as the builder will, and read it back.
 
+    Without `compute` nothing can run but an executor that does nothing.
     `change(record, plans)` may spoil the record or the plans before they are written.
     """
     import tensorrt as bindings
@@ -84,7 +89,11 @@ def add_engines(
     }
     if layout == "split":
         record["engines"]["decode"] = {"tokens": [1, 1], "rows": [1, 1]}
-    plans = {kind: plan_text(bundle, kind, record) for kind in record["engines"]}
+    plans = {}
+    for kind in record["engines"]:
+        graph = bundle.file(manifest.graphs[kind].file)
+        number = computed_by(graph, cache_dtype) if compute else 0
+        plans[kind] = plan_text(manifest, kind, record, number)
     if change is not None:
         change(record, plans)
     folder = os.path.join(path, "engines", record["key"])

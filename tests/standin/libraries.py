@@ -84,6 +84,15 @@ class Standin:
         """Contexts on the stack of this thread."""
         return self.cuda.standin_depth()
 
+    def set_memory(self, size):
+        self.cuda.standin_set_memory(ctypes.c_size_t(size))
+
+    def set_device(self, present):
+        self.cuda.standin_set_device(int(present))
+
+    def fail_captures(self, fail):
+        self.cuda.standin_fail_captures(int(fail))
+
     def set_executor(self, executor):
         self._executor = executor  # kept alive
         self.inference.standin_set_executor(executor)
