@@ -1,12 +1,12 @@
 """Byte-pair encoding: the ids of Hugging Face `tokenizers`, without it."""
 
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
 
 from edgeformer.text.byte_letters import LETTER_OF, spelled
 from edgeformer.text.fields import refusal
 from edgeformer.text.merge import Merges, merge_of, merge_pairs, pair_of
 from edgeformer.text.parts import Part
-from edgeformer.text.vocabulary import Vocab, fallback_ids, read_vocab, unknown_id
+from edgeformer.text.vocabulary import Vocab, fallback_ids, ordinary, read_vocab, unknown_id
 
 
 class Spelling(NamedTuple):
@@ -27,11 +27,11 @@ class Spelling(NamedTuple):
 class Bpe:
     """spells: words come as text and are first written in byte letters.
 
-    whole_words: a word that is one token is this token, however its merges would end.
+    whole_words: a word that is one of these tokens is this token, however its merges would end.
     """
 
     def __init__(
-        self, vocab: Vocab, merges: Merges, spelling: Spelling, spells: bool, whole_words: bool
+        self, vocab: Vocab, merges: Merges, spelling: Spelling, spells: bool, whole_words: Vocab
     ) -> None:
         self.vocab = vocab
         self._merges = merges
@@ -46,8 +46,8 @@ class Bpe:
     def ids(self, word: str) -> List[int]:
         if self._spells:
             word = spelled(word)
-        if self._whole_words and word in self.vocab:
-            return [self.vocab[word]]
+        if word in self._whole_words:
+            return [self._whole_words[word]]
         find = self.vocab.get
         ids = [find(character) for character in word]
         if self._affixes or None in ids:
@@ -81,12 +81,12 @@ class Bpe:
         return ids + unknown
 
 
-def read_bpe(model: Dict[str, Any], path: str, spells: bool) -> Bpe:
+def read_bpe(model: Dict[str, Any], path: str, spells: bool, special: FrozenSet[str]) -> Bpe:
     # Files from before tokenizers 0.10 do not name the type of their model.
     part = Part(dict(model, type="BPE"), "model", path)
     vocab = read_vocab(part.take("vocab"), path)
     prefix = part.optional_text("continuing_subword_prefix")
-    merges = _read_merges(part.take("merges"), vocab, len(prefix), path)
+    merges = _read_merges(part.take("merges"), vocab, len(prefix), special, path)
     if part.take("dropout") not in (None, 0):
         raise part.unknown("dropout: its ids differ every time")
     unk_token = part.take("unk_token")
@@ -99,14 +99,16 @@ def read_bpe(model: Dict[str, Any], path: str, spells: bool) -> Bpe:
         None if unk_token is None else unknown_id(unk_token, vocab, path),
         bool(part.optional_flag("fuse_unk")),
     )
-    whole_words = bool(part.optional_flag("ignore_merges"))
+    whole_words = ordinary(vocab, special) if part.optional_flag("ignore_merges") else {}
     part.finish()
     if spells:
         _check_bytes(vocab, path)
     return Bpe(vocab, merges, spelling, spells, whole_words)
 
 
-def _read_merges(written: Any, vocab: Vocab, prefix: int, path: str) -> Merges:
+def _read_merges(
+    written: Any, vocab: Vocab, prefix: int, special: FrozenSet[str], path: str
+) -> Merges:
     """Merges are written as "a b" by older versions of `tokenizers`, as ["a", "b"] by newer.
 
     prefix: the length of what the right one has in front and the result has not.
@@ -120,20 +122,21 @@ def _read_merges(written: Any, vocab: Vocab, prefix: int, path: str) -> Merges:
         if not (isinstance(pair, list) and [type(one) for one in pair] == [str, str]):
             raise refusal(path, "merge %d is %.60r, not a pair of tokens" % (rank, pair))
         left, right = pair
+        token = left + right[prefix:]
         try:
-            merged = merge_of(rank, vocab[left + right[prefix:]])
-            merges[pair_of(vocab[left], vocab[right])] = merged
+            merged = merge_of(rank, vocab[token])
+            if token not in special:
+                merges[pair_of(vocab[left], vocab[right])] = merged
         except KeyError as error:
-            token = error.args[0]
-            raise refusal(
-                path, "merge %d needs %.60r, not in its vocabulary" % (rank, token)
-            ) from None
+            reason = "merge %d needs %.60r, not in its vocabulary" % (rank, error.args[0])
+            raise refusal(path, reason) from None
     return merges
 
 
 def _check_bytes(vocab: Vocab, path: str) -> None:
     for byte in range(256):
-        # The others stand in no valid text; some vocabularies leave them out.
-        in_text = byte not in (0xC0, 0xC1) and byte < 0xF5
+        # The others begin control characters and planes without letters, or stand in no valid
+        # text. Vocabularies leave some out, and what has no token is lost with the reference too.
+        in_text = byte in b"\t\n\r" or (0x20 <= byte < 0xF1 and byte not in (0x7F, 0xC0, 0xC1))
         if in_text and LETTER_OF[byte] not in vocab:
             raise refusal(path, "its vocabulary lacks byte 0x%02X: text would be lost" % byte)

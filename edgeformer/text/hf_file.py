@@ -1,6 +1,6 @@
 """Read a Hugging Face tokenizer.json, or say which part of it is not understood."""
 
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional, Tuple
 
 from edgeformer.text.added_tokens import AddedToken
 from edgeformer.text.bpe import read_bpe
@@ -47,10 +47,12 @@ def read_hf_file(document: Dict[str, Any], path: str) -> HfTokenizer:
             "start of a text",
         )
     decoder = read_decoder(document.get("decoder"), path)
-    kind, model = _read_model(document.get("model"), path, pre_tokenizer.spells)
+    added = _read_added_tokens(document.get("added_tokens"), path)
+    special = frozenset(token.content for token in added if token.special)
+    kind, model = _read_model(document.get("model"), path, pre_tokenizer.spells, special)
     if kind == "bpe" and ByteLetters in decoder:
         kind = "byte-bpe"
-    added = _read_added_tokens(document.get("added_tokens"), model.vocab, path)
+    _check_ids(added, model.vocab, path)
     named = list(model.named())
     last_id = max([token_id for _, token_id in named] + [each.token_id for each in added])
     by_id: List[Optional[str]] = [None] * (last_id + 1)
@@ -70,37 +72,41 @@ def read_hf_file(document: Dict[str, Any], path: str) -> HfTokenizer:
     )
 
 
-def _read_model(model: Any, path: str, spells: bool) -> Tuple[str, Any]:
+def _read_model(model: Any, path: str, spells: bool, special: FrozenSet[str]) -> Tuple[str, Any]:
+    """Its kind, and the model: whatever the text, no id of a special token comes from it."""
     if not isinstance(model, dict):
         raise refusal(path, "its model is %.40r" % (model,))
     # Files from before tokenizers 0.10 do not name the type of their model.
     name = model.get("type", "BPE" if "merges" in model else None)
     if name == "BPE":
-        return "bpe", read_bpe(model, path, spells)
+        return "bpe", read_bpe(model, path, spells, special)
     if not isinstance(name, str) or name not in _OTHER_MODELS:
         raise refusal(path, "its model is %.40r" % (name,))
     kind, reader = _OTHER_MODELS[name]
-    return kind, reader(model, path)
+    return kind, reader(model, path, special)
 
 
-def _read_added_tokens(written: Any, vocab: Dict[str, int], path: str) -> List[AddedToken]:
+def _read_added_tokens(written: Any, path: str) -> List[AddedToken]:
     if not isinstance(written, (list, type(None))):
         raise refusal(path, "added_tokens is not a list")
-    token_of_id = {token_id: token for token, token_id in vocab.items()}
     added: Dict[str, AddedToken] = {}
     for entry in written or ():
         token = _read_added_token(entry, path)
-        content, token_id = token.content, token.token_id
-        if content in added:
-            raise refusal(path, "added token %r stands twice" % content)
+        if token.content in added:
+            raise refusal(path, "added token %r stands twice" % token.content)
+        added[token.content] = token
+    return list(added.values())
+
+
+def _check_ids(added: List[AddedToken], vocab: Dict[str, int], path: str) -> None:
+    token_of_id = {token_id: token for token, token_id in vocab.items()}
+    for content, token_id, *_ in added:
         owner = token_of_id.get(token_id, content)
         if owner != content:
             raise refusal(path, "added token %r has the id %d of %r" % (content, token_id, owner))
         if vocab.get(content, token_id) != token_id:
             raise refusal(path, "added token %r has two ids" % content)
         token_of_id[token_id] = content
-        added[content] = token
-    return list(added.values())
 
 
 def _read_added_token(entry: Any, path: str) -> AddedToken:

@@ -1,11 +1,11 @@
 """SentencePiece's unigram model: of all ways to cut a text into pieces, the likeliest."""
 
 import math
-from typing import Any, Dict, Iterable, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Tuple
 
 from edgeformer.text.fields import refusal, text_of
 from edgeformer.text.parts import Part
-from edgeformer.text.vocabulary import Vocab, fallback_ids
+from edgeformer.text.vocabulary import Vocab, fallback_ids, ordinary
 
 _UNKNOWN_PENALTY = 10.0
 
@@ -19,10 +19,12 @@ class Unigram:
         scores: List[float],
         unknown: Optional[int],
         byte_fallback: bool,
+        special: FrozenSet[str],
         path: str,
     ) -> None:
         self._pieces = pieces
         self.vocab: Vocab = {piece: index for index, piece in enumerate(pieces)}
+        self._usable = ordinary(self.vocab, special)
         self._scores = scores
         self._unknown = unknown
         self._unknown_score = min(scores) - _UNKNOWN_PENALTY
@@ -30,7 +32,7 @@ class Unigram:
         self._path = path
         self._lengths: Dict[str, List[int]] = {}  # of the pieces that begin with a character
         lengths: Dict[str, set] = {}
-        for piece in pieces:
+        for piece in self._usable:
             lengths.setdefault(piece[:1], set()).add(len(piece))
         self._lengths = {first: sorted(found) for first, found in lengths.items()}
 
@@ -40,7 +42,7 @@ class Unigram:
     def ids(self, word: str) -> List[int]:
         ids: List[int] = []
         for piece in self._best(word):
-            found = self.vocab.get(piece)
+            found = self._usable.get(piece)
             if found is not None:
                 ids.append(found)
                 continue
@@ -65,7 +67,7 @@ class Unigram:
                 end = start + length
                 if end > size:
                     break
-                piece = self.vocab.get(word[start:end])
+                piece = self._usable.get(word[start:end])
                 if piece is None:
                     continue
                 has_single = has_single or length == 1
@@ -99,7 +101,7 @@ class Unigram:
         return unknown
 
 
-def read_unigram(model: Dict[str, Any], path: str) -> Unigram:
+def read_unigram(model: Dict[str, Any], path: str, special: FrozenSet[str]) -> Unigram:
     part = Part(model, "model", path)
     written = part.take("vocab")
     if not isinstance(written, list) or not written:
@@ -119,7 +121,7 @@ def read_unigram(model: Dict[str, Any], path: str) -> Unigram:
         raise refusal(path, "model.unk_id is %.40r; there are %d pieces" % (unknown, len(scores)))
     byte_fallback = bool(part.optional_flag("byte_fallback"))
     part.finish()
-    return Unigram(pieces, scores, unknown, byte_fallback, path)
+    return Unigram(pieces, scores, unknown, byte_fallback, special, path)
 
 
 def _as_the_reference_reads(score: float) -> float:

@@ -1,6 +1,6 @@
 """Vocabularies of tokenizer files, checked, and the ids in them that have a role."""
 
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, FrozenSet, List, Optional
 
 from edgeformer.text.fields import refusal, text_of, token_id_of
 
@@ -24,6 +24,13 @@ def unknown_id(token: Any, vocab: Vocab, path: str) -> int:
     if not isinstance(token, str) or token not in vocab:
         raise refusal(path, "model.unk_token is %.40r, not in its vocabulary" % (token,))
     return vocab[token]
+
+
+def ordinary(vocab: Vocab, special: FrozenSet[str]) -> Vocab:
+    """The tokens that a text may be made of: whoever types "</s>" gets no control token."""
+    if special.isdisjoint(vocab):
+        return vocab
+    return {token: token_id for token, token_id in vocab.items() if token not in special}
 
 
 def fallback_ids(vocab: Vocab) -> List[Optional[int]]:

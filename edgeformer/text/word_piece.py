@@ -1,16 +1,20 @@
 """BERT's WordPiece, longest piece first, and the plainest model of all, one id a word."""
 
-from typing import Any, Dict, Iterable, List, Tuple
+from typing import Any, Dict, FrozenSet, Iterable, List, Tuple
 
 from edgeformer.text.parts import Part
-from edgeformer.text.vocabulary import Vocab, read_vocab, unknown_id
+from edgeformer.text.vocabulary import Vocab, ordinary, read_vocab, unknown_id
 
 
 class WordPiece:
-    """prefix: in front of every piece of a word but the first. A word is known whole or not."""
+    """prefix: in front of every piece of a word but the first. A word is known whole or not.
 
-    def __init__(self, vocab: Vocab, unknown: int, prefix: str, most: int) -> None:
+    usable: the part of the vocabulary that a text may be made of.
+    """
+
+    def __init__(self, vocab: Vocab, usable: Vocab, unknown: int, prefix: str, most: int) -> None:
         self.vocab = vocab
+        self._usable = usable
         self._unknown = unknown
         self._prefix = prefix
         self._most = most
@@ -27,28 +31,29 @@ class WordPiece:
         while start < len(word):
             prefix = self._prefix if start else ""
             end = min(len(word), start + self._longest)
-            while end > start and prefix + word[start:end] not in self.vocab:
+            while end > start and prefix + word[start:end] not in self._usable:
                 end -= 1
             if end == start:
                 return [self._unknown]
-            ids.append(self.vocab[prefix + word[start:end]])
+            ids.append(self._usable[prefix + word[start:end]])
             start = end
         return ids
 
 
 class WordLevel:
-    def __init__(self, vocab: Vocab, unknown: int) -> None:
+    def __init__(self, vocab: Vocab, usable: Vocab, unknown: int) -> None:
         self.vocab = vocab
+        self._usable = usable
         self._unknown = unknown
 
     def named(self) -> Iterable[Tuple[str, int]]:
         return self.vocab.items()
 
     def ids(self, word: str) -> List[int]:
-        return [self.vocab.get(word, self._unknown)]
+        return [self._usable.get(word, self._unknown)]
 
 
-def read_word_piece(model: Dict[str, Any], path: str) -> WordPiece:
+def read_word_piece(model: Dict[str, Any], path: str, special: FrozenSet[str]) -> WordPiece:
     part = Part(model, "model", path)
     vocab = read_vocab(part.take("vocab"), path)
     unknown = unknown_id(part.text("unk_token", "[UNK]"), vocab, path)
@@ -57,12 +62,12 @@ def read_word_piece(model: Dict[str, Any], path: str) -> WordPiece:
         raise part.unknown("max_input_chars_per_word = %.40r" % (most,))
     prefix = part.text("continuing_subword_prefix", "##")
     part.finish()
-    return WordPiece(vocab, unknown, prefix, most)
+    return WordPiece(vocab, ordinary(vocab, special), unknown, prefix, most)
 
 
-def read_word_level(model: Dict[str, Any], path: str) -> WordLevel:
+def read_word_level(model: Dict[str, Any], path: str, special: FrozenSet[str]) -> WordLevel:
     part = Part(model, "model", path)
     vocab = read_vocab(part.take("vocab"), path)
     unknown = unknown_id(part.text("unk_token", "<unk>"), vocab, path)
     part.finish()
-    return WordLevel(vocab, unknown)
+    return WordLevel(vocab, ordinary(vocab, special), unknown)

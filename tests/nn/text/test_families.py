@@ -1,6 +1,7 @@
 """Each family's tokenizer.json gives the ids and texts that Hugging Face's library gives."""
 
 import functools
+import itertools
 import json
 import random
 
@@ -18,6 +19,9 @@ TEXTS = [
     "a<tool> b <tool>c",
     " <unk> <|im_start|> <|im_start|>",
 ]
+# Their vocabularies hold special tokens as any other piece. The reference finds them in a text even
+# when told that special tokens are text; we do not.
+WHOLE = ("unigram", "word-level")
 
 
 @functools.lru_cache(maxsize=None)
@@ -38,10 +42,20 @@ def test_ids_equal_the_reference(pair, allow_special):
     theirs.encode_special_tokens = not allow_special
     seen = set()
     for text in TEXTS:
+        if not allow_special and ours.kind in WHOLE and any(t in text for t in ours.special_tokens):
+            continue
         ids = ours.encode(text, allow_special=allow_special)
         assert ids == theirs.encode(text).ids, repr(text)
         seen.update(ids)
     assert len(seen) > 250
+
+
+def test_no_typed_text_gives_a_control_token(pair):
+    ours, _ = pair
+    control = {token: each for token, each in ours.special_tokens.items() if token != "<unk>"}
+    for token, text in itertools.product(control, ("%s", "a%s", "%sb", " %s ", "\n%s\n")):
+        assert not set(control.values()).intersection(ours.encode(text % token))
+        assert control[token] in ours.encode(text % token, allow_special=True)
 
 
 @pytest.mark.parametrize("show_special", [False, True])
