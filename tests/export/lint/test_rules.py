@@ -1,11 +1,24 @@
 """Each rule finds what it should, and leaves alone what only looks like it."""
 
+import numpy as np
 import pytest
 
 from edgeformer.export.lint.rule import FILE_RULES, RULES
 from edgeformer.targets import PARSERS, TARGETS, parser_for
-from tests.export.lint.cases import CASES, quantize
-from tests.export.lint.nodes import F32, errors, findings, graph, model, node, rules
+from tests.export.lint.cases import CASES, axes, quantize, unary
+from tests.export.lint.nodes import (
+    BF16,
+    BOOL,
+    F32,
+    F64,
+    I64,
+    errors,
+    findings,
+    graph,
+    model,
+    node,
+    rules,
+)
 
 NAMES = [f"{i}-{rule}-{version}" for i, (rule, version, _, _) in enumerate(CASES)]
 
@@ -57,12 +70,26 @@ def test_a_plain_graph_has_no_finding_in_any_version():
         assert findings(made, parser.title) == []
 
 
-def test_nodes_inside_branches_are_seen_and_outer_constants_known():
-    inner = graph([node("Trilu", "x", ["t"], "inner")], outputs=("t",), name="then")
+def test_nodes_inside_branches_are_seen_and_outer_values_known():
+    """`axes` is a constant and `flag` BOOL, both outside the branch that reads them."""
+    inner = graph(
+        [
+            node("Squeeze", ["one", "axes"], ["s"], "squeeze"),
+            node("Gather", ["flag", "axes"], ["b"], "gather"),
+            node("Trilu", "x", ["t"], "missing"),
+        ],
+        outputs=("t",),
+        name="then",
+    )
     other = graph([node("Relu", "x", ["o"], "other")], outputs=("o",), name="else")
-    made = node("If", "c", then_branch=inner, else_branch=other)
-    made = model(made, inputs={"c": (9, []), "x": F32}, opset=14)
-    assert [f.node for f in findings(made) if f.rule == "op-missing"] == ["inner"]
+    made = model(
+        node("If", "c", then_branch=inner, else_branch=other),
+        inputs={"c": (BOOL, []), "x": F32, "one": (F32, [1, 3]), "flag": (BOOL, [2])},
+        constants={"axes": np.array([0], np.int64)},
+        opset=14,
+    )
+    found = {f.node: f.rule for f in findings(made) if f.operator}
+    assert found == {"missing": "op-missing", "gather": "dtype"}
 
 
 def test_nodes_of_a_models_own_functions_are_seen():
@@ -75,3 +102,21 @@ def test_nodes_of_a_models_own_functions_are_seen():
     found = findings(made)
     assert [f.node for f in found if f.rule == "op-missing"] == ["in-function"]
     assert "domain" not in {f.rule for f in found}
+
+
+def test_each_fault_is_told_once_and_in_the_words_of_the_file():
+    assert errors(axes("ReduceMean", True, opset=18), "8.6") == [
+        "opset: opset 18; it may be at most 17",
+        "reduce-axes: TensorRT 8.6 reads the axes attribute only and would reduce all axes",
+    ]
+    assert errors(unary("Erf", I64), "10") == ["dtype: tensor x is INT64, not BF16 FP16 FP32"]
+    assert errors(unary("Erf", I64)) == [
+        "dtype: tensor x is INT64, for TensorRT INT32, not FP16 FP32"
+    ]
+    assert errors(unary("Erf", F64)) == [], "DOUBLE becomes FP32"
+
+
+def test_a_type_that_came_later_is_refused_by_an_operator_that_came_before():
+    made = model(node("Trilu", "x"), inputs={"x": BF16}, opset=14)
+    assert [text.split(":")[0] for text in errors(made, "8.6")] == ["dtype"]
+    assert errors(made, "10") == []
