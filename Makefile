@@ -49,7 +49,7 @@ test-slow: host-env  ## run the tests that `make test` leaves out
 	echo '==> slow tests of the device half, Python 3.6, .venv36' >&2; \
 	$(py36_pytest) -m slow $(or_no_slow_test)
 
-test-standin: host-env  ## run the tests of TensorRT's Python side, without TensorRT (docs: tests/standin)
+test-standin: host-env  ## run the tests of TensorRT's Python side, on stand-ins for its libraries
 	@requirements/ensure-standin.sh host
 	@.venv/bin/python -m tests.standin.run
 	@$(ensure_py36); \
