@@ -48,6 +48,10 @@ class Logger(trt.ILogger):
         return "; ".join(errors) or "TensorRT gives no reason"
 
 
+# One for the whole process, and for good: TensorRT keeps the first that it is given.
+LOGGER = Logger()
+
+
 def open_runtime(logger: Logger) -> Any:
     """TensorRT's runtime, or an error that says why there is none."""
     try:

@@ -53,7 +53,7 @@ class Loaded:
         self._cuda_graph = cuda_graph
         self._lanes: List[Lane] = []
         self._engines: Dict[str, trt_api.Engine] = {}
-        self._logger = trt_api.Logger()  # it must outlive all that may tell it something
+        self._logger = trt_api.LOGGER
         self.queue = Queue(Gpu.first())
         try:
             with self.queue:

@@ -80,6 +80,7 @@ typedef int (*Executor)(int number, int count, const char **names, void **addres
 
 static Executor executor;
 static long enqueues;
+static int runtimes; /* alive */
 static void *logger;
 
 void standin_set_executor(Executor chosen) { executor = chosen; }
@@ -189,7 +190,10 @@ static void *deserialize(Runtime *runtime, const char *plan, size_t bytes) {
 }
 
 /* Destructors; the second one in a vtable also frees. */
-static void end_runtime(Object *object) { free(object->implementation); }
+static void end_runtime(Object *object) {
+    runtimes--;
+    free(object->implementation);
+}
 static void end_engine(Object *object) {
     Engine *engine = object->implementation;
     if (engine->contexts) standin_fault("an engine is deleted before its contexts");
@@ -353,9 +357,9 @@ static int zero_outputs(const Run *run) {
 static int compute(void *argument) {
     const Run *run = argument;
     const Engine *engine = run->context->engine;
-    static const char *names[MOST_TENSORS];
-    static long long sizes[MOST_TENSORS * MOST_AXES];
-    static int ranks[MOST_TENSORS];
+    static __thread const char *names[MOST_TENSORS];
+    static __thread long long sizes[MOST_TENSORS * MOST_AXES];
+    static __thread int ranks[MOST_TENSORS];
     if (!check_memory(run)) return 700;
     if (run->generation != run->context->generation) {
         standin_fault("a graph is replayed after the shapes of its context have changed");
@@ -480,6 +484,8 @@ int cuInit(unsigned flags); /* libcuda.c */
 void *createInferRuntime_INTERNAL(void *given, int32_t version) {
     Runtime *runtime;
     (void)version;
+    /* TensorRT keeps the first logger for all, which may be gone before the second runtime. */
+    if (runtimes && given != logger) standin_fault("a second logger");
     logger = given;
     if (cuInit(0)) { /* the bindings make a TypeError of it */
         complain("CUDA initialization failure with error: 35%s", "");
@@ -492,6 +498,7 @@ void *createInferRuntime_INTERNAL(void *given, int32_t version) {
     fill(engine_object, NULL, 0, end_engine);
     fill(context_object, NULL, 0, end_context);
     runtime = calloc(1, sizeof *runtime);
+    runtimes++;
     runtime->vtable = runtime_methods + 2;
     runtime->object = (Object){runtime_object + 2, runtime};
     return &runtime->object;
