@@ -69,7 +69,9 @@ class Prompt(NamedTuple):
         """The text in parts: (a control token, True) or (ordinary text, False), none empty.
 
         Encode the first with allow_special=True and the second with allow_special=False. Control
-        tokens cut a text for every tokenizer, so the ids are those of the whole text.
+        tokens cut a text for every tokenizer, so the ids are those of the whole text; but a token
+        that takes the white space beside it (lstrip, rstrip) does so only in the whole text, for
+        which there is `controls`.
         """
         parts = []
         done = 0
@@ -196,7 +198,7 @@ class ChatTemplate:
     def _error(self, line: int, fact: str) -> EdgeformerError:
         return EdgeformerError(
             "chat template %r, line %d: %s; export the bundle with another chat template, or "
-            "give the prompt as text" % (self.name, line, fact)
+            "give the prompt as text" % (self.name, line, fact[:280])
         )
 
 

@@ -12,6 +12,9 @@ from edgeformer.text.chat import ChatTemplate
 from tests.peak import peak_bytes
 from tests.text.chat_cases import FOLDER
 
+_NAMES = ["a%d" % number for number in range(4000)]
+_MANY = ", ".join(_NAMES)
+_AGAIN = "{%% for i in range(99999) %%}%s{%% endfor %%}"
 HELLO = [{"role": "user", "content": "hi"}]
 
 
@@ -28,6 +31,10 @@ def attacks():
         ("too deeply", "{% if 1 %}" * 5000 + "{% endif %}" * 4000),
         ("steps", "{% for i in [1, 2] %}" * 60 + "{% endfor %}" * 60),
         ("", "{{ " + "9" * 90000 + " }}"),  # each Python and each jinja2 says it its own way
+        ("steps", _AGAIN % ("{% for " + _MANY + " in [] %}{% endfor %}")),
+        ("steps", _AGAIN % ("{% with " + _MANY.replace(", ", " = 1, ") + " = 1 %}{% endwith %}")),
+        ("steps", _AGAIN % ("{% macro m(" + _MANY + ") %}{% endmacro %}{{ m() }}")),
+        ("steps", _AGAIN % ("{% continue %}" + "".join("{% set " + n + " = 1 %}" for n in _NAMES))),
         ("the limit is 1024", "{{ 0x" + "f" * 90000 + " }}"),
         ("100000 characters", "x" * 200000),
         ("line 3", "a\n{% if x %}\n{% endfor %}"),

@@ -7,6 +7,7 @@ from edgeformer.text.template.filters import FILTERS
 from edgeformer.text.template.formats import text_of
 from edgeformer.text.template.limits import Refused
 from edgeformer.text.template.operators import COMPARE, remainder
+from edgeformer.text.template.text_methods import TEXT_METHODS
 from edgeformer.text.template.traced import Html
 from edgeformer.text.template.values import Function, Loop, Once, Undefined, View, kind_of
 
@@ -30,6 +31,10 @@ def _compared(name: str) -> Callable[..., bool]:
     return lambda render, value, other: COMPARE[name](render.budget, value, other)
 
 
+def _all_of(method: str, render: Any, value: Any) -> bool:
+    return TEXT_METHODS[method](render.budget, text_of(render.budget, value))
+
+
 def _named(render: Any, value: Any, known: Dict[str, Any]) -> bool:
     return isinstance(value, str) and value in known
 
@@ -47,7 +52,7 @@ TESTS: Dict[str, Callable[..., Any]] = {
     "in": lambda render, value, seq: contains(render.budget, seq, value),
     "integer": lambda render, value: isinstance(value, int) and not isinstance(value, bool),
     "iterable": _iterable,
-    "lower": lambda render, value: str.islower(text_of(render.budget, value)),
+    "lower": lambda render, value: _all_of("islower", render, value),
     "mapping": lambda render, value: isinstance(value, dict),
     "none": lambda render, value: value is None,
     "number": lambda render, value: isinstance(value, (int, float)),
@@ -58,7 +63,7 @@ TESTS: Dict[str, Callable[..., Any]] = {
     "test": lambda render, value: _named(render, value, TESTS),
     "true": lambda render, value: value is True,
     "undefined": lambda render, value: isinstance(value, Undefined),
-    "upper": lambda render, value: str.isupper(text_of(render.budget, value)),
+    "upper": lambda render, value: _all_of("isupper", render, value),
 }
 for _names, _operator in (
     (("==", "eq", "equalto"), "eq"),

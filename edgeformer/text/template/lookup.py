@@ -9,7 +9,7 @@ from typing import Any, Callable, Dict
 from edgeformer.text.template.comparison import equal
 from edgeformer.text.template.limits import Refused
 from edgeformer.text.template.text_methods import TEXT_METHODS
-from edgeformer.text.template.traced import Html, cut, marked, mask_of
+from edgeformer.text.template.traced import Html, cut
 from edgeformer.text.template.values import (
     SCALARS,
     Function,
@@ -62,6 +62,8 @@ def getter(render: Any, attribute: Any, default: Any = None) -> Callable[[Any], 
     """A function for item.a.b, where attribute is None, a number or "a.b"."""
     parts = [] if attribute is None else [attribute]
     if isinstance(attribute, str):
+        render.budget.text(len(attribute))
+        render.budget.step(str.count(attribute, ".") + 1)
         parts = [int(part[:9]) if part.isdigit() else part for part in attribute.split(".")]
 
     def get(item: Any) -> Any:
@@ -85,7 +87,7 @@ def slice_of(render: Any, value: Any, start: Any, stop: Any, step: Any) -> Any:
     count = len(range(*part.indices(len(value))))
     if isinstance(value, str):
         render.budget.text(count)
-        return marked(str.__getitem__(value, part), mask_of(value)[part])
+        return cut(value, start, stop, step)
     render.budget.step(count)
     return value[part]
 

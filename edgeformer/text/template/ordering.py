@@ -37,7 +37,9 @@ def sort(
     case_sensitive: Any = False,
     attribute: Any = None,
 ) -> List[Any]:
-    names = attribute.split(",") if isinstance(attribute, str) else [attribute]
+    names = [attribute]
+    if isinstance(attribute, str):
+        names = text_methods.split(render.budget, attribute, ",")
     keys = [_sort_key(render, name, case_sensitive) for name in names]
     found = as_list(render.budget, value)
     ranks = [[key(item) for key in keys] for item in found]

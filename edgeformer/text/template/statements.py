@@ -45,6 +45,7 @@ class Macro(Function):
         super().__init__(getattr(node, "name", "caller"), self.invoke)
         self._node = node
         self._scope = scope
+        render.budget.step(len(node.args))
         self._mentions = render.mentions(node)
         self._arguments = [arg.name for arg in node.args]
         given = self._arguments + ["caller", "kwargs", "varargs"]
@@ -53,9 +54,9 @@ class Macro(Function):
     def invoke(*args: Any, **kwargs: Any) -> str:
         """The text of the body. kwargs and varargs are taken where the body mentions them."""
         self, render, args = args[0], args[1], args[2:]  # unnamed: kwargs may hold any name
-        render.budget.step(10)
-        scope = self._scope.inner(self._frame)
         names = self._arguments
+        render.budget.step(10 + len(names))
+        scope = render.entered(self._frame, self._scope)
         given = dict(zip(names, args))
         for name in names[len(args) :]:
             if name in kwargs:
@@ -79,7 +80,10 @@ class Macro(Function):
                 scope.names[name] = render.value(defaults[name], scope)
             else:
                 scope.names[name] = Undefined("argument %s" % name)
-        return render.captured(self._node.body, scope)
+        try:
+            return render.captured(self._node.body, scope)
+        except (Break, Continue):
+            raise Refused("break or continue outside of a loop") from None
 
 
 class Render(Expressions):
@@ -102,7 +106,7 @@ class Render(Expressions):
 
     def run(self, template: Any) -> str:
         try:
-            return self.captured(template.body, self._scope.inner(self.frame(template.body)))
+            return self.captured(template.body, self.block(template.body, self._scope))
         except (Break, Continue):
             raise Refused("break or continue outside of a loop") from None
 
@@ -125,6 +129,14 @@ class Render(Expressions):
         if id(body) not in self._frames:
             self._frames[id(body)] = frame_of(given, list(before) + body)
         return self._frames[id(body)]
+
+    def entered(self, frame: Frame, scope: Scope) -> Scope:
+        """The scope of a block of this frame, at its start."""
+        self.budget.step(len(frame.set_first))
+        return scope.inner(frame)
+
+    def block(self, body: List[Any], scope: Scope, given: Iterable[str] = ()) -> Scope:
+        return self.entered(self.frame(body, given), scope)
 
     def _run(self, body: List[Any], scope: Scope, out: Output) -> None:
         for node in body:
@@ -157,10 +169,10 @@ class Render(Expressions):
             items, size = self._filtered(node, items, scope), None
         recurse = self._recursion(node, scope, depth0 + 1) if node.recursive else None
         loop = Loop(items, size, depth0, recurse)
-        frame = self.frame(node.body, ["loop", *names_in(node.target)])
+        given = self.mentions(node.target) | {"loop"}
         completed = False
         for item in loop:
-            inner = scope.inner(frame)
+            inner = self.block(node.body, scope, given)
             self.assign(node.target, item, inner)
             inner.names["loop"] = loop
             try:
@@ -172,10 +184,10 @@ class Render(Expressions):
             completed = True
         # As jinja2 has it: a loop of which no round came to its end runs its else.
         if not completed:
-            self._run(node.else_, scope.inner(self.frame(node.else_)), out)
+            self._run(node.else_, self.block(node.else_, scope), out)
 
     def _filtered(self, node: Any, items: Iterator[Any], scope: Scope) -> Iterator[Any]:
-        frame = Frame(names_in(node.target), ())
+        frame = Frame(self.mentions(node.target), ())
         for item in items:
             inner = scope.inner(frame)
             self.assign(node.target, item, inner)
@@ -194,13 +206,13 @@ class Render(Expressions):
         self.assign(node.target, self.value(node.node, scope), scope)
 
     def _run_AssignBlock(self, node: Any, scope: Scope, out: Output) -> None:
-        text: Any = self.captured(node.body, scope.inner(self.frame(node.body)))
+        text: Any = self.captured(node.body, self.block(node.body, scope))
         if node.filter is not None:
             text = self._through(node.filter, text, scope)
         self.assign(node.target, text, scope)
 
     def _run_FilterBlock(self, node: Any, scope: Scope, out: Output) -> None:
-        text = self.captured(node.body, scope.inner(self.frame(node.body)))
+        text = self.captured(node.body, self.block(node.body, scope))
         out.write(text_of(self.budget, self._through(node.filter, text, scope)))
 
     def _through(self, node: Any, value: Any, scope: Scope) -> Any:
@@ -210,14 +222,14 @@ class Render(Expressions):
         return self.filter(node.name, value, *self.arguments(node, scope))
 
     def _run_With(self, node: Any, scope: Scope, out: Output) -> None:
-        given = [name for target in node.targets for name in names_in(target)]
-        inner = scope.inner(self.frame(node.body, given))
+        given = [name for target in node.targets for name in self.mentions(target)]
+        inner = self.block(node.body, scope, given)
         for target, expression in zip(node.targets, node.values):
             self.assign(target, self.value(expression, scope), inner)
         self._run(node.body, inner, out)
 
     def _run_Scope(self, node: Any, scope: Scope, out: Output) -> None:
-        self._run(node.body, scope.inner(self.frame(node.body)), out)
+        self._run(node.body, self.block(node.body, scope), out)
 
     def _run_Macro(self, node: Any, scope: Scope, out: Output) -> None:
         scope.names[node.name] = Macro(self, node, scope)

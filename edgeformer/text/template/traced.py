@@ -6,7 +6,7 @@ lost mark takes trust away and never grants it: a control marker that a user typ
 together from pieces of what users typed, stays ordinary text.
 """
 
-from typing import Iterable, List
+from typing import Iterable, List, Optional
 
 from edgeformer.text.template.limits import Budget
 
@@ -50,8 +50,12 @@ def derived(result: str, *sources: str) -> str:
     return trusted(result) if all(is_trusted(source) for source in sources) else result
 
 
-def cut(text: str, start: int, stop: int) -> str:
-    return marked(text[start:stop], mask_of(text)[start:stop])
+def cut(text: str, start: Optional[int], stop: Optional[int], step: Optional[int] = None) -> str:
+    """text[start:stop:step]"""
+    part = slice(start, stop, step)
+    made = str.__getitem__(text, part)
+    # A plain text's mask would be as long as all of it.
+    return marked(made, text.mask[part]) if isinstance(text, Traced) else made
 
 
 def joined(budget: Budget, separator: str, pieces: Iterable[str]) -> str:
