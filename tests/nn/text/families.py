@@ -228,6 +228,9 @@ def document_of(name, size=700):
 
 def _trained(kind, document, settings, size):
     text = [text for text in HARD_STRINGS if text]
+    if kind == "spm-bpe":
+        # Cut into no words, it would merge up to a whole special token, as no real one does.
+        text = [each for each in text if not any(token in each for token in SPECIAL)]
     if kind == "unigram":
         # It keeps every letter that it sees; some must stay unknown.
         text = [each for each in text if max(each) < "\u0500"]
