@@ -33,7 +33,8 @@ def attacks():
         ("", "{{ " + "9" * 90000 + " }}"),  # each Python and each jinja2 says it its own way
         ("steps", _AGAIN % ("{% for " + _MANY + " in [] %}{% endfor %}")),
         ("steps", _AGAIN % ("{% with " + _MANY.replace(", ", " = 1, ") + " = 1 %}{% endwith %}")),
-        ("steps", _AGAIN % ("{% macro m(" + _MANY + ") %}{% endmacro %}{{ m() }}")),
+        ("steps", _AGAIN % ("{% macro m(" + _MANY + ") %}{% endmacro %}")),
+        ("steps", "{% macro m(" + _MANY + ") %}{% endmacro %}" + _AGAIN % "{{ m() }}"),
         ("steps", _AGAIN % ("{% continue %}" + "".join("{% set " + n + " = 1 %}" for n in _NAMES))),
         ("the limit is 1024", "{{ 0x" + "f" * 90000 + " }}"),
         ("100000 characters", "x" * 200000),
