@@ -1,4 +1,4 @@
-"""manifest.json, format 1: the records, and the one place that checks them.
+"""manifest.json, format 2: the records, and the one place that checks them.
 
 The exporter writes through `manifest_json`, so that what it writes has passed the very check
 that a device applies.
@@ -11,13 +11,13 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 from edgeformer import strictjson as js
 from edgeformer.contract import Graph, parse_graphs
 from edgeformer.errors import BundleError
+from edgeformer.manifest_text import TokenizerEntry, chat_templates, token_id, tokenizer_entry
 
-MANIFEST_FORMAT = 1  # raised by every new key
+MANIFEST_FORMAT = 2  # raised by every new key
 
 TARGETS = ("jetson-nano", "jetson-orin-nano", "cpu")
 DIALECTS = ("portable",)
 PRECISIONS = ("fp32",)
-TOKENIZERS = ("char", "byte-bpe")
 
 MOST = js.MOST_INT32  # positions and ids are INT32
 MOST_LAYERS = 1000
@@ -46,15 +46,6 @@ class FileEntry(NamedTuple):
 
     bytes: int
     sha256: str
-
-
-class TokenizerEntry(NamedTuple):
-    """How text becomes token ids."""
-
-    kind: str
-    file: str
-    special_tokens: Dict[str, int]
-    bos_token_id: Optional[int]
 
 
 class Sampling(NamedTuple):
@@ -92,7 +83,7 @@ class Manifest(NamedTuple):
     files: Dict[str, FileEntry]
     tokenizer: Optional[TokenizerEntry]
     eos_token_ids: Tuple[int, ...]
-    chat_template: Optional[str]
+    chat_templates: Dict[str, str]  # file by name
     sampling: Sampling
     quality: None
     golden: Golden
@@ -134,9 +125,9 @@ def parse_manifest(data: Any, where: str = "manifest.json") -> Manifest:
         min_onnxruntime=_release(*at("min_onnxruntime")),
         graphs=parse_graphs(*at("graphs"), model=model, files=tuple(files)),
         files=files,
-        tokenizer=js.optional(*at("tokenizer"), check=_tokenizer),
+        tokenizer=js.optional(*at("tokenizer"), check=tokenizer_entry),
         eos_token_ids=_ids(*at("eos_token_ids")),
-        chat_template=js.optional(*at("chat_template"), check=js.text),
+        chat_templates=chat_templates(*at("chat_templates"), files=tuple(files)),
         sampling=_sampling(*at("sampling")),
         quality=_null(*at("quality")),
         golden=_golden(*at("golden")),
@@ -153,6 +144,8 @@ def _check_together(manifest: Manifest, where: str) -> None:
         ids += [*tokenizer.special_tokens.values(), tokenizer.bos_token_id or 0]
         if tokenizer.file not in manifest.files:
             raise BundleError(f"{where}: tokenizer.file {js.shown(tokenizer.file)} not in files")
+    elif manifest.chat_templates:
+        raise BundleError(f"{where} has chat_templates and no tokenizer")
     vocabulary = manifest.model["vocab_size"]
     if max(ids) >= vocabulary:
         raise BundleError(f"{where} names token id {max(ids)}; the vocabulary has {vocabulary}")
@@ -187,17 +180,6 @@ def _files(value: Any, where: str) -> Dict[str, FileEntry]:
             _sha256(entry["sha256"], at + ".sha256"),
         )
     return files
-
-
-def _tokenizer(value: Any, where: str) -> TokenizerEntry:
-    entry = js.record(value, where, TokenizerEntry._fields)
-    special = js.table(entry["special_tokens"], where + ".special_tokens")
-    return TokenizerEntry(
-        js.choice(entry["kind"], where + ".kind", TOKENIZERS),
-        js.text(entry["file"], where + ".file"),
-        {name: _id(special[name], f"{where}.special_tokens") for name in special},
-        js.optional(entry["bos_token_id"], where + ".bos_token_id", _id),
-    )
 
 
 def _source(value: Any, where: str) -> Source:
@@ -235,11 +217,7 @@ def _strings(value: Any, where: str) -> Dict[str, str]:
 
 
 def _ids(value: Any, where: str) -> Tuple[int, ...]:
-    return js.items(value, where, _id)
-
-
-def _id(value: Any, where: str) -> int:
-    return js.integer(value, where, 0, MOST)
+    return js.items(value, where, token_id)
 
 
 def _sha256(value: Any, where: str) -> str:
@@ -256,4 +234,4 @@ def _release(value: Any, where: str) -> str:
 
 def _null(value: Any, where: str) -> None:
     if value is not None:
-        raise BundleError(f"{where} is {js.shown(value)}; format 1 knows only null")
+        raise BundleError(f"{where} is {js.shown(value)}; format 2 knows only null")

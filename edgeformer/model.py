@@ -2,7 +2,7 @@
 
 import operator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.params import SamplingParams
@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from edgeformer.bundle import Bundle
     from edgeformer.generation.stream import Stream
     from edgeformer.text import Tokenizer
+    from edgeformer.text.chat import ChatTemplates
 
+Messages = Sequence[Dict[str, Any]]
 Prompt = Union[str, Sequence[int]]
 
 
@@ -47,6 +49,7 @@ class Model:
         self.backend = backend
         self.tokenizer = tokenizer  # None: token ids only
         self.load_s = load_s
+        self._templates: "Optional[ChatTemplates]" = None  # read when a chat begins
         self._eos_ids = frozenset(bundle.manifest.eos_token_ids)
 
     @property
@@ -60,18 +63,28 @@ class Model:
         return SamplingParams(**self.bundle.manifest.sampling._asdict())
 
     def stream(
-        self, prompt: Prompt, params: Optional[SamplingParams] = None, **sampling: Any
+        self,
+        prompt: Optional[Prompt] = None,
+        params: Optional[SamplingParams] = None,
+        *,
+        messages: Optional[Messages] = None,
+        **sampling: Any,
     ) -> "Stream":
         """Start an answer: an iterator of `Step`, the last one with finish reason and stats.
 
+        Either a prompt, or the messages of a chat: [{"role": "user", "content": "..."}].
         Keywords are the fields of SamplingParams; they change `params`, or the bundle's defaults.
         """
         from edgeformer.generation.stream import Stream
 
+        if (prompt is None) == (messages is None):
+            raise EdgeformerError("give a prompt or messages, one of the two")
         chosen = (self.defaults if params is None else params).changed(sampling)
-        ids = self.prompt_ids(prompt)
+        ids = self.prompt_ids(prompt) if messages is None else self.chat_ids(messages)
         manifest = self.bundle.manifest
-        text = None if self.tokenizer is None else self.tokenizer.stream()
+        # An answer stands alone; what continues a text keeps the space at its start.
+        goes_on = messages is None and prompt != ""
+        text = None if self.tokenizer is None else self.tokenizer.stream(after_text=goes_on)
         return Stream(
             self.backend,
             ids,
@@ -84,13 +97,39 @@ class Model:
         )
 
     def generate(
-        self, prompt: Prompt, params: Optional[SamplingParams] = None, **sampling: Any
+        self,
+        prompt: Optional[Prompt] = None,
+        params: Optional[SamplingParams] = None,
+        *,
+        messages: Optional[Messages] = None,
+        **sampling: Any,
     ) -> Generation:
         """A whole answer at once: the steps of `stream`, joined."""
-        steps = list(self.stream(prompt, params, **sampling))
+        steps = list(self.stream(prompt, params, messages=messages, **sampling))
         last = steps[-1]
         text = "".join(step.text for step in steps)
         return Generation(text, tuple(step.token for step in steps), last.finish_reason, last.stats)
+
+    def chat_ids(
+        self,
+        messages: Messages,
+        template: Optional[str] = None,
+        tools: Optional[List[dict]] = None,
+        **extra: Any,
+    ) -> List[int]:
+        """The ids of a chat, as the bundle's template writes it, up to where the answer begins.
+
+        Control tokens typed into a message are ordinary text. `template` is a name, where there
+        are several; `extra` are further names that the template knows, as enable_thinking.
+        """
+        from edgeformer.text.chat_prompt import chat_ids, open_templates
+
+        if self._templates is None:
+            self._templates = open_templates(self.bundle)
+        begin = self.bundle.manifest.tokenizer.bos_token_id
+        return chat_ids(
+            self.tokenizer, self._templates, begin, list(messages), template, tools, **extra
+        )
 
     def prompt_ids(self, prompt: Prompt) -> List[int]:
         """The ids that a prompt puts into the cache.

@@ -34,7 +34,8 @@ DELETE = object()
 
 # (where, value, what the error must name)
 REFUSED = [
-    (["format"], 2, "format 2"),
+    (["format"], 1, "export the bundle again"),
+    (["format"], 3, "format 3"),
     (["format"], True, "format true"),
     (["format"], "1", "format"),
     (["format"], DELETE, "format"),
@@ -75,7 +76,11 @@ REFUSED = [
     (["tokenizer", "special_tokens", "<|endoftext|>"], -1, "special_tokens"),
     (["eos_token_ids"], [0, 999], "999"),
     (["eos_token_ids"], 0, "eos_token_ids"),
-    (["chat_template"], 5, "chat_template"),
+    (["chat_templates"], 5, "chat_templates"),
+    (["chat_templates"], {"default": "chat.jinja"}, "chat.jinja"),
+    (["chat_templates"], {"default": 5}, "chat_templates"),
+    (["tokenizer", "identity"], {"reference": "x"}, "identity"),
+    (["tokenizer", "named_tokens"], {"bos_token": 1}, "named_tokens"),
     (["sampling", "temperature"], -1, "temperature"),
     (["sampling", "top_p"], 0, "top_p"),
     (["sampling", "top_k"], 1.5, "top_k"),
@@ -98,6 +103,14 @@ REFUSED = [
     (["files", "engines/a.plan"], {"bytes": 1, "sha256": "0" * 64}, "engines"),
     (["files"], {}, "prefill.onnx"),
 ]
+
+
+def test_chat_templates_without_a_tokenizer_are_refused():
+    data = bundles.read_json(bundles.ROPE)
+    data.update(tokenizer=None, chat_templates={"default": "weights.bin"})
+    with pytest.raises(BundleError) as caught:
+        parse_manifest(data)
+    assert "chat_templates and no tokenizer" in str(caught.value)
 
 
 @pytest.mark.parametrize("source", bundles.BOTH)

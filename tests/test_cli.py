@@ -293,7 +293,7 @@ def damaged(folder, kind):
         entry = {"bytes": 1, "sha256": "0" * 64}
         bundles.edited(path, lambda data: data["files"].update({"../../etc/passwd": entry}))
     elif kind == "format":
-        bundles.edited(path, lambda data: data.update(format=2))
+        bundles.edited(path, lambda data: data.update(format=1))
     elif kind == "key":
         bundles.edited(path, lambda data: data.update(colour="red"))
     elif kind == "deep":

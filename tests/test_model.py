@@ -166,7 +166,7 @@ def test_an_unknown_keyword_is_refused_with_the_known_ones(model):
         ([1.5], "item 0"),
         (b"the", "bytes"),
         (7, "int"),
-        (None, "NoneType"),
+        (None, "a prompt or messages"),
         ([1] * 101, "101"),
         ("the " * 400, "100"),
         ("a\udcff", "surrogate"),

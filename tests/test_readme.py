@@ -23,8 +23,11 @@ PROGRAMS = [
     "edgeformer generate",
     "edgeformer check",
     "edgeformer info",
+    "edgeformer plan",
     "edgeformer.export",
+    "edgeformer.export inspect",
     "edgeformer.export lint",
+    "edgeformer.nn.corpora",
     "edgeformer.nn.train",
     "edgeformer.nn.evaluate",
     "edgeformer.nn.ladder",
@@ -36,7 +39,21 @@ NOT_RUN = r"(?:<!-- not run: (?P<why>.+?) -->\n)?"
 BLOCK = re.compile(NOT_RUN + r"```(?P<kind>\w*)\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
 SHOWN = {"text", "toml", "json"}  # nothing to run
 # Tools of the reader's machine, not ours.
-OTHERS = {"echo", "git", "cd", "pip", "scp", "ssh", "pre-commit", "python3", "rm", "export", "sudo"}
+OTHERS = {
+    "apt-get",
+    "dpkg-deb",
+    "echo",
+    "git",
+    "cd",
+    "pip",
+    "scp",
+    "ssh",
+    "pre-commit",
+    "python3",
+    "rm",
+    "export",
+    "sudo",
+}
 
 
 def blocks(document):

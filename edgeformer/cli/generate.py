@@ -13,6 +13,8 @@ def parser() -> argparse.ArgumentParser:
     made = console.parser("generate", "Stream text from a bundle: text on stdout, stats on stderr.")
     add = made.add_argument
     add("prompt", metavar="PROMPT", help="the text to continue; - reads stdin, less its last break")
+    add("--chat", action="store_true", help="answer PROMPT, in the chat template of the bundle")
+    add("--system", metavar="TEXT", help="with --chat: what the model is told beforehand")
     add("--max-new-tokens", type=int, metavar="N", help="stop after N tokens (default: cache full)")
     add("--temperature", type=float, metavar="T", help="0: the likeliest token always; up to 100")
     add("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens; 0: all")
@@ -27,12 +29,12 @@ def parser() -> argparse.ArgumentParser:
 
 def run(arguments: argparse.Namespace) -> int:
     sampling = _sampling(arguments)
-    prompt = _prompt(arguments)
+    asked = _asked(arguments)
 
     import edgeformer
 
     with edgeformer.load(arguments.bundle, arguments.backend, arguments.threads) as model:
-        stream = model.stream(prompt, **sampling)
+        stream = model.stream(**asked, **sampling)
         console.say(f"backend: {model.backend_reason}")
         status = 0
         texts: List[str] = []
@@ -73,6 +75,22 @@ def _sampling(arguments: argparse.Namespace) -> Dict[str, Any]:
     if arguments.stop:
         asked["stop"] = [console.argument_text(text, "--stop") for text in arguments.stop]
     return {name: value for name, value in asked.items() if value is not None}
+
+
+def _asked(arguments: argparse.Namespace) -> Dict[str, Any]:
+    """A prompt or messages, as `Model.stream` takes them."""
+    prompt = _prompt(arguments)
+    if not arguments.chat:
+        if arguments.system is not None:
+            raise EdgeformerError("--system is for a chat: add --chat")
+        return {"prompt": prompt}
+    if arguments.ids:
+        raise EdgeformerError("--chat takes text; leave out --ids")
+    messages = [{"role": "user", "content": prompt}]
+    if arguments.system is not None:
+        content = console.argument_text(arguments.system, "--system")
+        messages.insert(0, {"role": "system", "content": content})
+    return {"messages": messages}
 
 
 def _prompt(arguments: argparse.Namespace) -> Union[str, List[int]]:

@@ -2,9 +2,11 @@
 
 import argparse
 import json
+from typing import Optional
 
 from edgeformer.cli import console
 from edgeformer.manifest import MODEL_SIZES, Manifest
+from edgeformer.manifest_text import TokenizerEntry
 
 
 def parser() -> argparse.ArgumentParser:
@@ -29,7 +31,6 @@ def _described(manifest: Manifest) -> str:
     model, source = manifest.model, manifest.source
     width = model["n_kv_heads"] * model["head_dim"]
     cache = 2 * model["n_layers"] * width * 4 * manifest.capacity
-    tokenizer = "none: token ids only" if manifest.tokenizer is None else manifest.tokenizer.kind
     lines = [
         ("name", manifest.name),
         ("made by", ", ".join(f"{name} {it}" for name, it in sorted(manifest.producer.items()))),
@@ -39,7 +40,8 @@ def _described(manifest: Manifest) -> str:
         ("model", ", ".join(f"{key} {model[key]}" for key in MODEL_SIZES)),
         ("capacity", f"{manifest.capacity} tokens, a cache of {cache / 1e6:.1f} MB"),
         ("chunk", f"{manifest.chunk} tokens"),
-        ("tokenizer", tokenizer),
+        ("tokenizer", _tokenizer(manifest.tokenizer)),
+        ("chat", ", ".join(sorted(manifest.chat_templates)) or "no template"),
         ("end tokens", " ".join(map(str, manifest.eos_token_ids)) or "none"),
         ("sampling", ", ".join(f"{k} {v}" for k, v in manifest.sampling._asdict().items())),
         (
@@ -52,3 +54,13 @@ def _described(manifest: Manifest) -> str:
     lines += [(name, f"{entry.bytes} bytes") for name, entry in sorted(manifest.files.items())]
     indent = max(len(name) for name, _ in lines) + 2
     return "".join(f"{name:{indent}}{text}\n" for name, text in lines)
+
+
+def _tokenizer(entry: Optional[TokenizerEntry]) -> str:
+    if entry is None:
+        return "none: token ids only"
+    if entry.identity is None:
+        return f"{entry.kind}, not compared with another"
+    found = entry.identity
+    wrong = "; ".join(found.differences) or "identical"
+    return f"{entry.kind}, held against {found.reference} on {found.texts} texts: {wrong}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -21,6 +23,11 @@ examples:
   python -m edgeformer.export export/nano-austen.toml -o bundles/nano-austen
   python -m edgeformer.export --preset nano-start -o bundles/nano-start
   python -m edgeformer.export --model runs/mine -o bundles/mine
+  python -m edgeformer.export --model HuggingFaceTB/SmolLM2-135M-Instruct -o bundles/smollm2
+  python -m edgeformer.export --model model.gguf --capacity 512 -o bundles/mine
+
+what is a checkpoint, and would it export? (reads no weights)
+  python -m edgeformer.export inspect PATH_OR_HUB_ID [--json]
 
 would TensorRT parse an ONNX file, anybody's? (lint --help tells the rest)
   python -m edgeformer.export lint FILE.onnx [--target NAME | --tensorrt VERSION] [--json]
@@ -34,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if words[:1] == ["lint"]:
             return _lint(words[1:])
+        if words[:1] == ["inspect"]:
+            return _inspect(words[1:])
         _export(_parser().parse_args(words))
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -50,6 +59,25 @@ def _lint(words: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     return command.main(words)
+
+
+def _inspect(words: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m edgeformer.export inspect",
+        description="Say what a checkpoint is, its sizes, and what is not supported, without "
+        "reading its weights. Exit 0: it can be exported. 1: it cannot.",
+    )
+    parser.add_argument("model", metavar="PATH_OR_HUB_ID", help="folder, GGUF file or hub id")
+    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
+    args = parser.parse_args(words)
+    try:
+        from edgeformer.nn.sources import open_source
+        from edgeformer.nn.sources.inspect import describe, described
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    facts = describe(open_source(args.model))
+    print(json.dumps(facts) if args.json else described(facts))
+    return 1 if facts["unsupported"] else 0
 
 
 def _missing(error: ModuleNotFoundError) -> EdgeformerError:
@@ -73,10 +101,18 @@ def _parser() -> argparse.ArgumentParser:
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("recipe", nargs="?", metavar="RECIPE.toml", help="what to export")
     what.add_argument("--preset", metavar="NAME", help="a preset with random weights (seed 0)")
-    what.add_argument("--model", metavar="FOLDER", help="a checkpoint of edgeformer.nn.train")
+    what.add_argument(
+        "--model",
+        metavar="PATH_OR_HUB_ID",
+        help="a checkpoint folder (Hugging Face's layout or ours), a GGUF file, or a hub id",
+    )
     parser.add_argument(
         "-o", dest="bundle", required=True, metavar="BUNDLE", help="folder to write"
     )
+    parser.add_argument(
+        "--capacity", type=int, metavar="N", help="rows of the cache: prompt and answer together"
+    )
+    parser.add_argument("--chunk", type=int, metavar="N", help="most tokens of one prefill step")
     parser.add_argument("--force", action="store_true", help="replace the bundle if it exists")
     return parser
 
@@ -92,9 +128,16 @@ def _export(args: argparse.Namespace) -> None:
     elif args.preset:
         wanted = recipe.preset_recipe(args.preset)
     else:
-        wanted = recipe.checkpoint_recipe(args.model)
+        wanted = recipe.source_recipe(args.model)
+    wanted = _resized(wanted, args)
     exported = export_recipe(wanted, args.bundle, force=args.force, progress=sys.stderr.isatty())
     _summarize(wanted, args.bundle, exported)
+
+
+def _resized(wanted: Recipe, args: argparse.Namespace) -> Recipe:
+    asked = {name: getattr(args, name) for name in ("capacity", "chunk")}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    return dataclasses.replace(wanted, graph=dataclasses.replace(wanted.graph, **asked))
 
 
 def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
@@ -110,7 +153,11 @@ def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
             f"warning: {golden.distinct} distinct tokens in the golden run test little; choose "
             "another [golden] prompt"
         )
-    if exported.has_tokenizer:
+    if exported.text is not None:
+        lines += [f"note: {note}" for note in exported.text.notes]
+    if exported.text is not None and exported.text.chat_templates:
+        prompt = "--chat 'Who are you?'"
+    elif exported.text is not None:
         prompt = shlex.quote(recipe.golden.prompt or "Once upon a time")
     else:
         prompt = f"--ids '{' '.join(map(str, golden.prompt_ids))}'"

@@ -15,18 +15,21 @@ from tqdm import tqdm
 from edgeformer.contract import Graph
 from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export import parity
-from edgeformer.export.graphs import assemble, trace
-from edgeformer.export.manifest import TOKENIZER_FILE, write_manifest
+from edgeformer.export.graphs import Traced, assemble, skeleton, trace
+from edgeformer.export.manifest import write_manifest
+from edgeformer.export.memory import give_back
 from edgeformer.export.operators import check_operators
 from edgeformer.export.pinned import module_of
 from edgeformer.export.publish import check_target, published
 from edgeformer.export.recipe import Recipe, Sampling
-from edgeformer.export.source import Source, load_source
+from edgeformer.export.source import Source, check_capacity, given_model
+from edgeformer.export.tokenizer import Written, write_words
 from edgeformer.export.weights import WeightsFile
+from edgeformer.export.words import Words
+from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
-from edgeformer.text import Tokenizer, load_tokenizer
 
-STAGES = 8
+STAGES = 9
 SHOWN_FINDINGS = 10
 
 Stage = Callable[[str], None]
@@ -39,27 +42,32 @@ class Exported:
     path: Path
     bytes: int
     golden: parity.Golden
-    has_tokenizer: bool
+    text: Written | None
 
 
 def export_recipe(
     recipe: Recipe, out_dir: Path | str, *, force: bool = False, progress: bool = False
 ) -> Exported:
-    """Load the model that a recipe names and export it."""
+    """Load the model that a recipe names and export it. Its weights are freed on the way."""
     check_target(Path(out_dir), force)  # before minutes of work
-    decoder, tokenizer_json, source = load_source(recipe.model, recipe.license)
+    given = given_model(recipe.model, recipe.license, recipe.graph.capacity)
     golden = recipe.golden
-    return export_decoder(
-        decoder,
-        out_dir,
+    prompt = golden.prompt if golden.prompt_ids is None else golden.prompt_ids
+    if prompt is None and given.words is not None:
+        prompt = given.golden_prompt
+    return _export(
+        given.load,
+        None,
+        given.config,
+        Path(out_dir),
         name=recipe.name,
-        capacity=recipe.graph.capacity,
+        capacity=given.capacity,
         chunk=recipe.graph.chunk,
         target=recipe.target,
-        tokenizer_json=tokenizer_json,
-        golden_prompt=golden.prompt if golden.prompt_ids is None else golden.prompt_ids,
+        words=given.words,
+        golden_prompt=prompt,
         sampling=recipe.sampling,
-        source=source,
+        source=given.source,
         force=force,
         progress=progress,
     )
@@ -86,34 +94,108 @@ def export_decoder(
     a tokenizer, or ids; a few fixed ids if None.
     """
     config = decoder.eval().config
-    capacity = config.max_positions if capacity is None else capacity
+    if decoder.embedding.weight.dtype != torch.float32:
+        raise EdgeformerError(
+            f"the decoder is {decoder.embedding.weight.dtype}; call decoder.float() before the "
+            "export"
+        )
+    return _export(
+        lambda: decoder,
+        decoder,
+        config,
+        Path(out_dir),
+        name=name,
+        capacity=config.max_positions if capacity is None else capacity,
+        chunk=chunk,
+        target=target,
+        words=None if tokenizer_json is None else Words(tokenizer_json),
+        golden_prompt=golden_prompt,
+        sampling=sampling or Sampling(),
+        source=source or Source(name),
+        force=force,
+        progress=progress,
+    )
+
+
+def _export(
+    load: Callable[[], Decoder],
+    traced: Decoder | None,
+    config: ModelConfig,
+    out_dir: Path,
+    *,
+    name: str,
+    capacity: int,
+    chunk: int | None,
+    target: str,
+    words: Words | None,
+    golden_prompt: str | Sequence[int] | None,
+    sampling: Sampling,
+    source: Source,
+    force: bool,
+    progress: bool,
+) -> Exported:
     chunk = min(128, capacity) if chunk is None else chunk
-    _check_sizes(decoder, capacity, chunk)
-    with published(Path(out_dir), force) as folder, _stages(progress) as stage:
-        tokenizer = _write_tokenizer(folder, tokenizer_json, config.vocab_size)
-        prompt_ids = _prompt_ids(golden_prompt, tokenizer, config.vocab_size, capacity)
-        _check_room(folder, decoder)
-        graphs = _write_graphs(folder, decoder, stage)
-        stage("run PyTorch")
-        steps = min(parity.MOST_STEPS, capacity - len(prompt_ids))
-        ref = parity.reference(decoder, prompt_ids, steps, capacity, chunk)
+    _check_sizes(config, capacity, chunk)
+    with published(out_dir, force) as folder, _stages(progress) as stage:
+        text = write_words(folder, words, config.vocab_size)
+        prompt_ids = _prompt_ids(golden_prompt, text, config.vocab_size, capacity)
+        parameters: dict[str, torch.Tensor] = {}
+        model = skeleton(config) if traced is None else traced
+        drafts = _trace(model, parameters, stage)
+        del model
+        give_back()
+        graphs, ref = _run_torch(
+            load, drafts, parameters, folder, prompt_ids, capacity, chunk, stage
+        )
+        give_back()
         golden = parity.check_graphs(folder, graphs, config, ref, capacity, chunk, stage)
         stage("hash the files")
         write_manifest(
             folder,
             name=name,
-            source=source or Source(name),
+            source=source,
             config=config,
             target=target,
             capacity=capacity,
             chunk=chunk,
             graphs=graphs,
-            tokenizer=tokenizer,
-            sampling=sampling or Sampling(),
+            text=text,
+            sampling=sampling,
             golden=golden,
         )
         total = sum(path.stat().st_size for path in folder.iterdir())
-    return Exported(Path(out_dir), total, golden, tokenizer is not None)
+    return Exported(out_dir, total, golden, text)
+
+
+def _trace(decoder: Decoder, parameters: dict[str, torch.Tensor], stage: Stage) -> list[Traced]:
+    """Both graphs; their weights will be looked up in `parameters`."""
+    drafts = []
+    for kind in ("prefill", "decode"):
+        stage(f"trace {kind}.onnx")
+        drafts.append(trace(decoder, kind, parameters))
+    return drafts
+
+
+def _run_torch(
+    load: Callable[[], Decoder],
+    drafts: list[Traced],
+    parameters: dict[str, torch.Tensor],
+    folder: Path,
+    prompt_ids: Sequence[int],
+    capacity: int,
+    chunk: int,
+    stage: Stage,
+) -> tuple[dict[str, Graph], parity.Reference]:
+    """All that needs PyTorch's copy of the weights, which is gone afterwards if nobody holds it."""
+    stage("load the weights")
+    decoder = load()
+    _check_room(folder, decoder)
+    parameters.update(decoder.state_dict())
+    graphs = _write_graphs(folder, drafts, decoder, stage)
+    parameters.clear()
+    stage("run PyTorch")
+    steps = min(parity.MOST_STEPS, capacity - len(prompt_ids))
+    return graphs, parity.reference(decoder, prompt_ids, steps, capacity, chunk)
 
 
 @contextmanager
@@ -129,20 +211,12 @@ def _stages(progress: bool) -> Iterator[Stage]:
         yield stage
 
 
-def _check_sizes(decoder: Decoder, capacity: int, chunk: int) -> None:
-    most = decoder.config.max_positions
-    if not 2 <= capacity <= most:
-        raise EdgeformerError(
-            f"[graph] capacity is {capacity}; it must be at least 2 and at most the model's "
-            f"max_positions, {most}"
-        )
+def _check_sizes(config: ModelConfig, capacity: int, chunk: int) -> None:
+    check_capacity(config, capacity)
     if not 1 <= chunk <= capacity:
         raise EdgeformerError(
             f"[graph] chunk is {chunk}; it must be at least 1 and at most the capacity, {capacity}"
         )
-    dtype = decoder.embedding.weight.dtype
-    if dtype != torch.float32:
-        raise EdgeformerError(f"the decoder is {dtype}; call decoder.float() before the export")
 
 
 def _check_room(folder: Path, decoder: Decoder) -> None:
@@ -156,18 +230,18 @@ def _check_room(folder: Path, decoder: Decoder) -> None:
         )
 
 
-def _write_graphs(folder: Path, decoder: Decoder, stage: Stage) -> dict[str, Graph]:
+def _write_graphs(
+    folder: Path, drafts: list[Traced], decoder: Decoder, stage: Stage
+) -> dict[str, Graph]:
     graphs = {}
     with WeightsFile(folder) as weights:
-        for kind in ("prefill", "decode"):
-            stage(f"trace {kind}.onnx")
-            traced = trace(decoder, kind)
+        for draft, kind in zip(drafts, ("prefill", "decode"), strict=True):
             stage(f"store the weights of {kind}.onnx")
-            model = assemble(traced, list(weights.initializers(traced.weights)))
-            _check_operators(model, traced.contract.file, decoder)
+            model = assemble(draft, list(weights.initializers(draft.weights)))
+            _check_operators(model, draft.contract.file, decoder)
             data = model.SerializeToString(deterministic=True)
-            (folder / traced.contract.file).write_bytes(data)
-            graphs[kind] = traced.contract
+            (folder / draft.contract.file).write_bytes(data)
+            graphs[kind] = draft.contract
     for graph in graphs.values():
         onnx.checker.check_model(folder / graph.file)
     return graphs
@@ -186,33 +260,20 @@ def _check_operators(model: onnx.ModelProto, file: str, decoder: Decoder) -> Non
     )
 
 
-def _write_tokenizer(folder: Path, text: str | None, vocab_size: int) -> Tokenizer | None:
-    if text is None:
-        return None
-    path = folder / TOKENIZER_FILE
-    path.write_text(text, encoding="utf-8", newline="")
-    tokenizer = load_tokenizer(str(path))
-    if tokenizer.vocab_size > vocab_size:
-        raise EdgeformerError(
-            f"the tokenizer has {tokenizer.vocab_size} ids, but the model knows {vocab_size}; "
-            "they do not belong together"
-        )
-    return tokenizer
-
-
 def _prompt_ids(
-    prompt: str | Sequence[int] | None, tokenizer: Tokenizer | None, vocab_size: int, capacity: int
+    prompt: str | Sequence[int] | None, text: Written | None, vocab_size: int, capacity: int
 ) -> list[int]:
     if prompt is None:
         ids = [7 * i % vocab_size for i in range(1, 1 + min(8, capacity // 2))]
     elif not isinstance(prompt, str):
         ids = list(prompt)
-    elif tokenizer is None:
+    elif text is None:
         raise EdgeformerError(
             "[golden] prompt is text, but the model has no tokenizer.json; give prompt_ids"
         )
     else:
-        ids = tokenizer.encode(prompt)
+        begin = text.entry.bos_token_id
+        ids = ([] if begin is None else [begin]) + text.tokenizer.encode(prompt)
     most = min(capacity - 1, parity.MOST_PROMPT)
     if not 1 <= len(ids) <= most:
         raise EdgeformerError(

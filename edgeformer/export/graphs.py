@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import warnings
 from dataclasses import dataclass
@@ -14,10 +15,12 @@ from edgeformer.errors import CheckFailed
 from edgeformer.export.clean import Draft, Weight
 from edgeformer.export.pinned import name_nodes
 from edgeformer.export.threads import one_thread
+from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.step import CachedStep
 
 OPSET, IR = 13, 8
+FEW_IDS = 64  # more than the ids of the example that is traced
 ELEMENT = {"int32": onnx.TensorProto.INT32, "float32": onnx.TensorProto.FLOAT}
 
 
@@ -30,19 +33,25 @@ class Traced:
     weights: dict[str, Weight]
 
 
-def trace(decoder: Decoder, kind: str) -> Traced:
-    """`kind` is prefill (any T, P, R) or decode (T = R = 1)."""
+def trace(decoder: Decoder, kind: str, parameters: dict[str, torch.Tensor] | None = None) -> Traced:
+    """`kind` is prefill (any T, P, R) or decode (T = R = 1).
+
+    `parameters` is where weights are looked up when they are stored, by the decoder's names: the
+    decoder may be a skeleton that has none. None: the decoder's own.
+    """
     step = CachedStep(decoder, one=kind == "decode").eval()
     contract = portable_graph(kind, f"{kind}.onnx", decoder.config.to_json())
     raw = _export(step, contract)
     _check_contract(raw, contract, step)
-    parameters = step.state_dict(keep_vars=True)
-    weights = {}
+    if parameters is None:
+        parameters = decoder.state_dict()
+    weights, own = {}, step.state_dict()
     for value in raw.graph.input:
-        if value.name in parameters:
-            tensor = parameters[value.name].detach()
-            name = value.name.removeprefix("decoder.")
-            weights[value.name] = Weight(name, lambda tensor=tensor: tensor.cpu().numpy())
+        name = value.name.removeprefix("decoder.")
+        if value.name in own:
+            weights[value.name] = Weight(
+                name, lambda name=name: parameters[name].detach().cpu().numpy()
+            )
     known = onnx.shape_inference.infer_shapes(raw).graph
     tensors = {v.name: v.type.tensor_type for v in (*known.input, *known.value_info)}
     draft = Draft(
@@ -56,6 +65,24 @@ def trace(decoder: Decoder, kind: str) -> Traced:
     name_nodes(draft.nodes, draft.weights, decoder)
     _check_shapes(draft.nodes)
     return Traced(contract, draft.nodes, draft.weights)
+
+
+def skeleton(config: ModelConfig) -> Decoder:
+    """A decoder to trace, each of whose weights is one number, seen from every place.
+
+    The exporter keeps a copy of each weight that it turns round: beside the real ones that would
+    be one model too many. It also takes equal weights for one, so the numbers differ.
+    """
+    with torch.device("meta"):  # no node knows the size of the vocabulary
+        decoder = Decoder(dataclasses.replace(config, vocab_size=min(FEW_IDS, config.vocab_size)))
+    decoder.config = config
+    numbers = {
+        name: torch.tensor(1.0 + i).expand(t.shape)
+        for i, (name, t) in enumerate(decoder.state_dict().items())
+    }
+    decoder.load_state_dict(numbers, assign=True)
+    decoder.add_tables()
+    return decoder.eval()
 
 
 def assemble(traced: Traced, initializers: list[onnx.TensorProto]) -> onnx.ModelProto:

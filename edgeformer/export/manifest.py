@@ -17,11 +17,10 @@ from edgeformer.contract import Graph, TensorSpec
 from edgeformer.export.parity import LOGIT_ERROR, Golden
 from edgeformer.export.recipe import Sampling
 from edgeformer.export.source import Source, sha256
+from edgeformer.export.tokenizer import Written
+from edgeformer.manifest_text import TokenizerEntry
 from edgeformer.nn.config import ModelConfig
-from edgeformer.text import Tokenizer
 
-TOKENIZER_FILE = "tokenizer.json"
-END_OF_TEXT = "<|endoftext|>"
 OLDEST_ONNXRUNTIME = "1.10"  # the last one for Python 3.6
 
 
@@ -35,7 +34,7 @@ def write_manifest(
     capacity: int,
     chunk: int,
     graphs: dict[str, Graph],
-    tokenizer: Tokenizer | None,
+    text: Written | None,
     sampling: Sampling,
     golden: Golden,
 ) -> None:
@@ -59,9 +58,9 @@ def write_manifest(
         "min_onnxruntime": OLDEST_ONNXRUNTIME,
         "graphs": {kind: _graph(graph) for kind, graph in graphs.items()},
         "files": _files(folder),
-        "tokenizer": _tokenizer(tokenizer),
-        "eos_token_ids": _end_ids(tokenizer),
-        "chat_template": None,
+        "tokenizer": None if text is None else _tokenizer(text.entry),
+        "eos_token_ids": [] if text is None else list(text.eos_token_ids),
+        "chat_templates": {} if text is None else text.chat_templates,
         "sampling": dataclasses.asdict(sampling),
         "quality": None,
         "golden": {**dataclasses.asdict(golden), "limits": {"logit_error": LOGIT_ERROR}},
@@ -83,18 +82,6 @@ def _files(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def _tokenizer(tokenizer: Tokenizer | None) -> dict[str, Any] | None:
-    if tokenizer is None:
-        return None
-    return {
-        "kind": tokenizer.kind,
-        "file": TOKENIZER_FILE,
-        "special_tokens": tokenizer.special_tokens,
-        "bos_token_id": None,
-    }
-
-
-def _end_ids(tokenizer: Tokenizer | None) -> list[int]:
-    """The end-of-text token of the tokenizers that we train; without one a stream runs on."""
-    special = {} if tokenizer is None else tokenizer.special_tokens
-    return [special[END_OF_TEXT]] if END_OF_TEXT in special else []
+def _tokenizer(entry: TokenizerEntry) -> dict[str, Any]:
+    identity = None if entry.identity is None else entry.identity._asdict()
+    return {**entry._asdict(), "identity": identity}

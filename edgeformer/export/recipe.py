@@ -20,20 +20,22 @@ else:
 
 @dataclass(frozen=True)
 class ModelSource:
-    """Which model: a checkpoint folder of ours, or a preset with random weights."""
+    """Which model: a checkpoint from anywhere, or a preset with random weights."""
 
-    checkpoint: str | None = None  # a relative path starts at the recipe's folder
+    checkpoint: str | None = None  # our own; a relative path starts at the recipe's folder
+    source: str | None = None  # a folder, a GGUF file (both as above), or an id of the hub
     preset: str | None = None
     seed: int | None = None  # of the random weights; 0 if none is given
 
     def __post_init__(self) -> None:
         check_types(self, "[model]")
-        if (self.checkpoint is None) == (self.preset is None):
-            given = "both" if self.preset else "none"
+        given = [n for n in ("checkpoint", "source", "preset") if getattr(self, n) is not None]
+        if len(given) != 1:
             raise EdgeformerError(
-                f"[model] needs one of the keys checkpoint and preset; it has {given}"
+                "[model] needs one of the keys checkpoint, source and preset; it has "
+                f"{' and '.join(given) or 'none'}"
             )
-        if self.checkpoint is not None and self.seed is not None:
+        if self.preset is None and self.seed is not None:
             raise EdgeformerError(
                 f"[model] seed {self.seed} is for the random weights of a preset; "
                 "a checkpoint has its own: remove seed"
@@ -44,7 +46,7 @@ class ModelSource:
 class GraphSize:
     """Rows of the cache and tokens of a prefill step; None: as large as is sensible."""
 
-    capacity: int | None = None  # max_positions of the model
+    capacity: int | None = None  # min(1024, max_positions) of a checkpoint, all of a preset
     chunk: int | None = None  # min(128, capacity)
 
     def __post_init__(self) -> None:
@@ -117,10 +119,11 @@ def read_recipe(path: Path | str) -> Recipe:
         recipe = read_record(Recipe, values, "recipe")
     except EdgeformerError as error:
         raise EdgeformerError(f"`{path}`: {error}") from error
-    if recipe.model.checkpoint is None:
-        return recipe
-    folder = path.parent / recipe.model.checkpoint
-    model = dataclasses.replace(recipe.model, checkpoint=str(folder))
+    model = recipe.model
+    if model.checkpoint is not None:
+        model = dataclasses.replace(model, checkpoint=str(path.parent / model.checkpoint))
+    elif model.source is not None and (path.parent / model.source).exists():
+        model = dataclasses.replace(model, source=str(path.parent / model.source))
     return dataclasses.replace(recipe, model=model)
 
 
@@ -129,7 +132,9 @@ def preset_recipe(name: str) -> Recipe:
     return Recipe(name, ModelSource(preset=name))
 
 
-def checkpoint_recipe(folder: Path | str) -> Recipe:
-    """What `--model FOLDER` exports; the bundle is named after the folder."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", Path(folder).resolve().name).lstrip("._-")
-    return Recipe(name or "model", ModelSource(checkpoint=str(folder)))
+def source_recipe(where: Path | str) -> Recipe:
+    """What `--model PATH_OR_HUB_ID` exports; the bundle is named after its last part."""
+    path = Path(where)
+    last = path.resolve().name if path.exists() else str(where).partition("@")[0].split("/")[-1]
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", last.removesuffix(".gguf")).lstrip("._-")
+    return Recipe(name[:100] or "model", ModelSource(source=str(where)))

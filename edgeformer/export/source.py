@@ -1,9 +1,11 @@
-"""The decoder that a recipe names, with its tokenizer and where they came from."""
+"""The model that a recipe names, before its weights are read, and where it came from."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,9 +13,13 @@ import torch
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.recipe import ModelSource
-from edgeformer.nn.checkpoint import TOKENIZER_FILE, WEIGHTS_FILE, load_checkpoint
+from edgeformer.export.words import Words, read_words
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
+
+DEFAULT_CAPACITY = 1024
+# Long enough that a greedy run says something, and known to every tokenizer that reads English.
+DEFAULT_PROMPT = "Once upon a time, in a small town by the sea, there lived"
 
 
 @dataclass(frozen=True)
@@ -25,27 +31,76 @@ class Source:
     license: str | None = None
 
 
-def load_source(model: ModelSource, license: str | None) -> tuple[Decoder, str | None, Source]:
-    """Decoder, text of its tokenizer.json or None, and what the manifest says of both."""
-    if model.preset is not None:
-        from edgeformer.nn.presets import PRESETS
+@dataclass(frozen=True)
+class Given:
+    """A model whose weights are not read yet. `config` is cut to the capacity."""
 
-        if model.preset not in PRESETS:
-            raise EdgeformerError(
-                f"there is no preset {model.preset!r}; known: {', '.join(PRESETS)} "
-                "(`python -m edgeformer.nn.presets` shows their sizes)"
-            )
-        seed = 0 if model.seed is None else model.seed
-        decoder = random_decoder(PRESETS[model.preset], seed)
-        return (
-            decoder,
-            None,
-            Source(f"{model.preset}, random weights of seed {seed}", None, license),
+    config: ModelConfig
+    capacity: int
+    load: Callable[[], Decoder]
+    words: Words | None
+    source: Source
+    golden_prompt: str | None  # where the recipe names none
+
+
+def given_model(model: ModelSource, license: str | None, capacity: int | None) -> Given:
+    if model.preset is not None:
+        return _preset(model, license, capacity)
+    return _checkpoint(model.checkpoint or model.source, license, capacity)
+
+
+def _preset(model: ModelSource, license: str | None, capacity: int | None) -> Given:
+    from edgeformer.nn.presets import PRESETS
+
+    if model.preset not in PRESETS:
+        raise EdgeformerError(
+            f"there is no preset {model.preset!r}; known: {', '.join(PRESETS)} "
+            "(`python -m edgeformer.nn.presets` shows their sizes)"
         )
-    folder = Path(model.checkpoint)
-    decoder = load_checkpoint(folder)
-    source = Source(folder.resolve().name, sha256(folder / WEIGHTS_FILE), license)
-    return decoder, _read_tokenizer(folder / TOKENIZER_FILE), source
+    config, seed = PRESETS[model.preset], model.seed or 0
+    return Given(
+        config,
+        config.max_positions if capacity is None else capacity,
+        lambda: random_decoder(config, seed),
+        None,
+        Source(f"{model.preset}, random weights of seed {seed}", None, license),
+        None,
+    )
+
+
+def _checkpoint(where: str, license: str | None, capacity: int | None) -> Given:
+    from edgeformer.nn.families.load import load_decoder, plan_decoder
+    from edgeformer.nn.sources import open_source
+
+    source = open_source(where)
+    config = plan_decoder(source).config
+    if capacity is None:
+        capacity = min(DEFAULT_CAPACITY, config.max_positions)
+    check_capacity(config, capacity)
+    config = dataclasses.replace(config, max_positions=capacity)
+    path = Path(where)
+    return Given(
+        config,
+        capacity,
+        lambda: load_decoder(source, capacity),
+        read_words(source),
+        Source(
+            path.resolve().name if path.exists() else where,
+            source.digest(),
+            license or source.license,
+        ),
+        None if source.kind == "edgeformer" else DEFAULT_PROMPT,
+    )
+
+
+def check_capacity(config: ModelConfig, capacity: int) -> None:
+    """ALiBi alone has no table that could end."""
+    most = config.max_positions
+    if capacity < 2 or (capacity > most and config.position != "alibi"):
+        raise EdgeformerError(
+            f"[graph] capacity is {capacity}; it must be at least 2 and at most the model's "
+            f"max_positions, {most}"
+        )
 
 
 def random_decoder(config: ModelConfig, seed: int) -> Decoder:
@@ -66,12 +121,3 @@ def sha256(path: Path) -> str:
         while block := file.read(1 << 20):
             digest.update(block)
     return digest.hexdigest()
-
-
-def _read_tokenizer(path: Path) -> str | None:
-    if not path.exists():
-        return None
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise EdgeformerError(f"cannot read `{path}`: {error}") from error

@@ -73,21 +73,15 @@ class Tokenizer:
         Equal to those of the whole text with allow_special, where the ordinary text holds no
         special token. White space beside a token that takes it is lost here too.
         """
-        parts = list(segments)
+        parts = [("", False), *segments, ("", False)]
         ids: List[int] = []
         start = 0
-        for index, (text, special) in enumerate(parts):
-            _check_text(text)
+        for (before, _), (text, special), (after, _) in zip(parts, parts[1:], parts[2:]):
             if special:
                 ids.append(self.special_tokens[text])
             else:
-                before, after = (parts[i][0] if 0 <= i < len(parts) else "" for i in (index - 1, index + 1))
-                text = self._stripped(text, before, after)
-                for offset, part in self._parts(text, False):
-                    if isinstance(part, AddedToken):
-                        ids.append(part.token_id)
-                    else:
-                        ids.extend(self._encode_ordinary(part, start + offset))
+                _check_text(text)
+                ids.extend(self._encode_between(before, text, after, start))
             start += len(text)
         return ids
 
@@ -117,15 +111,19 @@ class Tokenizer:
         # A vocabulary may have the same text once more.
         return None if token in self.special_tokens else token
 
-    def _stripped(self, text: str, before: str, after: str) -> str:
-        """Without the white space that the special tokens before and after it take."""
+    def _encode_between(self, before: str, text: str, after: str, start: int) -> Iterator[int]:
+        """Ordinary text, without the white space that the special tokens around it take."""
         left, right = self._flags.get(before), self._flags.get(after)
-        start, end = 0, len(text)
-        while left is not None and left.rstrip and start < end and self._early.is_space(text[start]):
-            start += 1
-        while right is not None and right.lstrip and start < end and self._early.is_space(text[end - 1]):
+        first, end = 0, len(text)
+        while left and left.rstrip and first < end and self._early.is_space(text[first]):
+            first += 1
+        while right and right.lstrip and first < end and self._early.is_space(text[end - 1]):
             end -= 1
-        return text[start:end]
+        for offset, part in self._parts(text[first:end], False):
+            if isinstance(part, AddedToken):
+                yield part.token_id
+            else:
+                yield from self._encode_ordinary(part, start + offset)
 
     def _encode_ordinary(self, text: str, start: int) -> List[int]:
         """The ids of a stretch without added tokens; start is 0 where it begins the text."""

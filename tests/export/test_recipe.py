@@ -3,7 +3,7 @@
 import pytest
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.export.recipe import checkpoint_recipe, preset_recipe, read_recipe
+from edgeformer.export.recipe import preset_recipe, read_recipe, source_recipe
 
 HEAD = 'name = "x"\n'
 MODEL = HEAD + '[model]\npreset = "nano-start"\n'
@@ -65,8 +65,8 @@ def test_defaults_are_greedy_and_as_large_as_the_model(tmp_path):
         (MODEL + "[sampling]\ntop_k = -3\n", ["top_k is -3"]),
         (MODEL + '[golden]\nprompt = "a"\nprompt_ids = [1]\n', ["both prompt and prompt_ids"]),
         (MODEL + '[golden]\nprompt_ids = ["a"]\n', ["prompt_ids is 'a'"]),
-        (HEAD + "[model]\n", ["needs one of the keys checkpoint and preset; it has none"]),
-        (HEAD + '[model]\npreset = "a"\ncheckpoint = "b"\n', ["it has both"]),
+        (HEAD + "[model]\n", ["needs one of the keys checkpoint, source and preset; it has none"]),
+        (HEAD + '[model]\npreset = "a"\ncheckpoint = "b"\n', ["it has checkpoint and preset"]),
         (HEAD + '[model]\ncheckpoint = "b"\nseed = 4\n', ["seed 4", "remove seed"]),
         ('name = "../up"\n[model]\npreset = "a"\n', ["name is '../up'"]),
         (HEAD + 'target = "nano"\n[model]\npreset = "a"\n', ["target is 'nano'", "'jetson-nano'"]),
@@ -98,4 +98,4 @@ def test_a_recipe_of_bytes_or_none_at_all_is_refused(tmp_path):
 def test_a_checkpoint_without_a_recipe_is_named_after_its_folder(tmp_path):
     folder = tmp_path / "my model (2)"
     folder.mkdir()
-    assert checkpoint_recipe(folder).name == "my-model-2-"
+    assert source_recipe(folder).name == "my-model-2-"

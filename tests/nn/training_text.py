@@ -13,7 +13,23 @@ TINY = {
     "max_positions": 16,
     "dropout": 0.2,
 }
-WORDS = "the a sea ship captain sailed over under green grey morning of and storm, harbour".split()
+WORDS = [
+    "the",
+    "a",
+    "sea",
+    "ship",
+    "captain",
+    "sailed",
+    "over",
+    "under",
+    "green",
+    "grey",
+    "morning",
+    "of",
+    "and",
+    "storm,",
+    "harbour",
+]
 
 
 def lines(count: int, seed: int = 0) -> str:

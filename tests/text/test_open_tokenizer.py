@@ -6,11 +6,12 @@ import pytest
 
 from edgeformer.bundle import Bundle
 from edgeformer.errors import BundleError
-from edgeformer.manifest import FileEntry, Manifest, TokenizerEntry
+from edgeformer.manifest import FileEntry, Manifest
+from edgeformer.manifest_text import TokenizerEntry
 from edgeformer.text import open_tokenizer
 from tests.text.small import FOLDER
 
-ENTRY = TokenizerEntry("byte-bpe", "tokenizer.json", {"<|endoftext|>": 0}, None)
+ENTRY = TokenizerEntry("byte-bpe", "tokenizer.json", {"<|endoftext|>": 0}, {}, None, None)
 
 
 def bundle_with(folder, entry, vocab_size=900):

@@ -56,6 +56,8 @@ def find_family(name: Any) -> Family:
     if isinstance(name, str) and name in FAMILIES:
         return FAMILIES[name]
     known = ", ".join(sorted(set(FAMILIES) - {ours.NAME}))
+    if name is None:
+        raise UnsupportedModel(f"config.json names no model_type; supported: {known}")
     raise UnsupportedModel(f"model type {shown(name)} is not supported; supported: {known}")
 
 

@@ -35,11 +35,6 @@ def replace(pattern: str, content: str, kind: str = "String") -> Part:
     return part("Replace", pattern={kind: pattern}, content=content)
 
 
-def metaspace(prefix: bool) -> Part:
-    scheme = "always" if prefix else "never"
-    return part("Metaspace", replacement="▁", prepend_scheme=scheme, split=True)
-
-
 def added(token_id: int, content: str, special: bool) -> Part:
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return {"id": token_id, "content": content, **flags, "special": special}

@@ -1,4 +1,8 @@
-"""A SentencePiece vocabulary, from whichever file, and the tokenizer.json that equals it."""
+"""A SentencePiece vocabulary, from whichever file, and the tokenizer.json that equals it.
+
+Equal to SentencePiece, that is. Hugging Face's converters cut a text for a unigram model at spaces
+first, which loses a space in front of the text and pieces of several spaces.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,6 @@ from edgeformer.nn.tokenizer_convert.documents import (
     added,
     bpe,
     document,
-    metaspace,
     normalizers,
     part,
     replace,
@@ -57,9 +60,9 @@ class Pieces:
             self._unigram() if self.unigram else self._bpe(),
             self._added(),
             normalizer=normalizers(self._normalizers()),
-            pre_tokenizer=metaspace(self.prefix) if self.unigram else None,
+            pre_tokenizer=None,
             post_processor=template(*around),
-            decoder=metaspace(self.prefix) if self.unigram and not self._bytes else self._decoder(),
+            decoder=self._decoder(),
         )
 
     @property
@@ -91,10 +94,10 @@ class Pieces:
         ]
 
     def _unigram(self) -> Part:
-        # Unused pieces stand in no text: an id must keep its place, so the score rules them out.
+        # An id keeps its place, but no text may be made of a control token, or of "<0x0A>".
         lowest = min(self.scores) - 100.0
         vocab = [
-            [text, lowest if kind == UNUSED else score]
+            [text, score if kind in (NORMAL, USER_DEFINED) else lowest]
             for text, score, kind in zip(self.texts, self.scores, self.kinds)
         ]
         return part("Unigram", unk_id=self._unknown(), vocab=vocab, byte_fallback=self._bytes)
@@ -141,11 +144,10 @@ class Pieces:
             text = base64.b64encode(self.charsmap).decode("ascii")
             found.append(part("Precompiled", precompiled_charsmap=text))
         if self.squeeze:
-            found.append(part("Strip", strip_left=True, strip_right=True))
+            found.append(replace(r"\A +| +\z", "", "Regex"))
             found.append(replace(" {2,}", " ", "Regex"))
-        if not self.unigram:
-            found += [part("Prepend", prepend=SPACE)] if self.prefix else []
-            found.append(replace(" ", SPACE))
+        found += [part("Prepend", prepend=SPACE)] if self.prefix else []
+        found.append(replace(" ", SPACE))
         return found
 
     def _decoder(self) -> Part:

@@ -102,7 +102,7 @@ def test_what_changes_the_mathematics_is_refused_by_name(family, change, message
 def test_an_unknown_family_is_refused_with_those_that_are_known():
     with pytest.raises(UnsupportedModel, match="'mamba' is not supported; supported: bloom, fal"):
         find_family("mamba")
-    with pytest.raises(UnsupportedModel, match="model type None"):
+    with pytest.raises(UnsupportedModel, match="names no model_type"):
         find_family(None)
 
 
