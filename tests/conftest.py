@@ -1,7 +1,13 @@
 """What each Python collects. Python 3.6 runs every test but those of the host half."""
 
 import os
+import signal
 import sys
+
+# A suite that a script starts in the background ignores Ctrl-C, and so would the programs whose
+# Ctrl-C is tested.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

@@ -215,7 +215,7 @@ def test_ctrl_c_while_the_prompt_is_read_ends_quietly():
         stderr=subprocess.PIPE,
         env=environment(),
     )
-    time.sleep(0.5)
+    time.sleep(1.5)  # until it waits for the prompt
     child.send_signal(signal.SIGINT)
     out, err = child.communicate(timeout=30)
     assert (child.returncode, out, err) == (130, b"", b"")
