@@ -8,8 +8,10 @@ import random
 import pytest
 from tokenizers import Tokenizer
 
-from tests.nn.text.families import FAMILIES, document_of
+from tests.nn.text.families import document_of
+from tests.text.family_parts import FAMILIES
 from tests.text.hard_strings import HARD_STRINGS, random_strings
+from tests.text.make_family_golden import expected, golden, model_name
 from tests.text.small import tokenizer_of
 
 TEXTS = [
@@ -83,3 +85,9 @@ def test_texts_and_streams_of_any_ids_equal_the_reference(pair):
 
 def is_byte(token):
     return token is not None and token.startswith("<0x")
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_the_golden_checksums_are_those_of_this_reference(family):
+    data = golden()
+    assert data["checksums"][family] == expected(family, data["models"][model_name(family)])

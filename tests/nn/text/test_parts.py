@@ -13,9 +13,9 @@ from edgeformer.text.decoders import read_decoder
 from edgeformer.text.normalizers import read_normalizer
 from edgeformer.text.pre_tokenizers import read_pre_tokenizer
 from edgeformer.text.stream import end_of, push_through, start_stages
-from tests.nn.text import families
-from tests.nn.text.families import byte_level, metaspace, part, replace, split, then
-from tests.nn.text.families import decoders as chain
+from tests.text import family_parts as families
+from tests.text.family_parts import byte_level, metaspace, part, replace, split, then
+from tests.text.family_parts import decoders as chain
 from tests.text.hard_strings import HARD_STRINGS, random_strings
 from tests.text.small import tokenizer_of
 
