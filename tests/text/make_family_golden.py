@@ -14,9 +14,8 @@ import zlib
 from tests.text.family_parts import FAMILIES, document_around
 from tests.text.hard_strings import HARD_STRINGS
 
-PATH = os.path.join(
-    os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data/families.json"
-)
+TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+PATH = os.path.join(TESTS, "data", "families.json")
 
 
 def model_name(family):

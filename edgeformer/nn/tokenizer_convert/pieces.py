@@ -95,10 +95,11 @@ class Pieces:
 
     def _unigram(self) -> Part:
         # An id keeps its place, but no text may be made of a control token, or of "<0x0A>".
-        lowest = min(self.scores) - 100.0
+        scores = self._scores()
+        lowest = min(scores) - 100.0
         vocab = [
             [text, score if kind in (NORMAL, USER_DEFINED) else lowest]
-            for text, score, kind in zip(self.texts, self.scores, self.kinds)
+            for text, score, kind in zip(self.texts, scores, self.kinds)
         ]
         return part("Unigram", unk_id=self._unknown(), vocab=vocab, byte_fallback=self._bytes)
 
@@ -129,14 +130,16 @@ class Pieces:
             for text, kind in zip(self.texts, self.kinds)
             if kind in (UNKNOWN, CONTROL, UNUSED, BYTE)
         }
-        # What the user defined goes first, whatever its score; converters write -1000 there.
-        scores = {
-            text: 0.0 if kind == USER_DEFINED else score
-            for text, score, kind in zip(self.texts, self.scores, self.kinds)
-        }
+        scores = dict(zip(self.texts, self._scores()))
         if sum(len(text) ** 2 for text in vocab) > MOST_WORK:
             raise EdgeformerError(f"`{self.where}`: its pieces are too long to find their merges")
         return found_merges(vocab, scores.__getitem__, apart)
+
+    def _scores(self) -> list[float]:
+        """What the user defined goes first, whatever its score; converters write -1000 there."""
+        return [
+            0.0 if kind == USER_DEFINED else score for score, kind in zip(self.scores, self.kinds)
+        ]
 
     def _normalizers(self) -> list[Part]:
         found = []
@@ -144,7 +147,7 @@ class Pieces:
             text = base64.b64encode(self.charsmap).decode("ascii")
             found.append(part("Precompiled", precompiled_charsmap=text))
         if self.squeeze:
-            found.append(replace(r"\A +| +\z", "", "Regex"))
+            found.append(replace(rf"\A +|[ {SPACE}]+\z", "", "Regex"))
             found.append(replace(" {2,}", " ", "Regex"))
         found += [part("Prepend", prepend=SPACE)] if self.prefix else []
         found.append(replace(" ", SPACE))
