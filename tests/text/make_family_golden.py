@@ -11,7 +11,7 @@ import json
 import os
 import zlib
 
-from tests.text.family_parts import FAMILIES, document_around
+from tests.text.family_parts import BERT, CASED, FAMILIES, document_around, part
 from tests.text.hard_strings import HARD_STRINGS
 
 TESTS = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -39,6 +39,33 @@ def expected(family, model):
     return [checksum(ids, tokenizer.decode(ids)) for ids in all_ids]
 
 
+NORMALIZERS = {
+    name: part(name) for name in ("NFC", "NFD", "NFKC", "NFKD", "Lowercase", "StripAccents", "Nmt")
+}
+NORMALIZERS.update(Bert=BERT, Cased=CASED)
+
+
+def character_sum(normalize):
+    """A checksum of what becomes of each character, alone and between a letter and an accent."""
+    total = 0
+    for start in range(0, 0x110000, 0x8000):
+        block = range(start, start + 0x8000)
+        characters = [chr(each) for each in block if not 0xD800 <= each < 0xE000]
+        text = "\n".join(each + "\ne" + each + "\u0301" for each in characters)
+        total = zlib.crc32(normalize(text).encode("utf-8"), total)
+    return total
+
+
+def expected_characters(name):
+    """The reference's normalization of every character."""
+    from tokenizers import Tokenizer, models
+
+    document = json.loads(Tokenizer(models.BPE()).to_str())
+    document["normalizer"] = NORMALIZERS[name]
+    normalizer = Tokenizer.from_str(json.dumps(document)).normalizer
+    return character_sum(normalizer.normalize_str)
+
+
 def golden():
     with open(PATH, encoding="utf-8") as file:
         return json.load(file)
@@ -52,7 +79,9 @@ def main():
         trained.setdefault(model_name(family), trained_model(family, 500))
     sums = {family: expected(family, trained[model_name(family)]) for family in FAMILIES}
     with open(PATH, "w", encoding="utf-8") as file:
-        json.dump({"models": trained, "checksums": sums}, file, separators=(",", ":"))
+        characters = {name: expected_characters(name) for name in NORMALIZERS}
+        found = {"models": trained, "checksums": sums, "characters": characters}
+        json.dump(found, file, separators=(",", ":"))
         file.write("\n")
 
 
