@@ -4,7 +4,7 @@ from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, T
 
 from edgeformer.text.byte_letters import LETTER_OF, spelled
 from edgeformer.text.fields import refusal
-from edgeformer.text.merge import Merges, merge_of, merge_pairs, pair_of
+from edgeformer.text.merge import ID_BITS, Merges, merge_pairs
 from edgeformer.text.parts import Part
 from edgeformer.text.vocabulary import Vocab, fallback_ids, ordinary, read_vocab, unknown_id
 
@@ -90,7 +90,7 @@ def read_bpe(model: Dict[str, Any], path: str, spells: bool, special: FrozenSet[
     if part.take("dropout") not in (None, 0):
         raise part.unknown("dropout: its ids differ every time")
     unk_token = part.take("unk_token")
-    if spells and unk_token not in vocab:
+    if spells and not (isinstance(unk_token, str) and unk_token in vocab):
         unk_token = None  # every byte has a token: it is never needed
     spelling = Spelling(
         prefix,
@@ -117,20 +117,22 @@ def _read_merges(
         raise refusal(path, "model.merges is not a list")
     merges: Merges = {}
     for rank, pair in enumerate(written):
-        if isinstance(pair, str):
-            pair = pair.split(" ")
-        if not (isinstance(pair, list) and [type(one) for one in pair] == [str, str]):
-            raise refusal(path, "merge %d is %.60r, not a pair of tokens" % (rank, pair))
-        left, right = pair
-        token = left + right[prefix:]
+        # There may be half a million: what is wrong is looked for only where something is.
         try:
-            merged = merge_of(rank, vocab[token])
+            left, right = pair if type(pair) is list else pair.split(" ")
+            token = left + right[prefix:]
+            merged = rank << ID_BITS | vocab[token]
             if token not in special:
-                merges[pair_of(vocab[left], vocab[right])] = merged
-        except KeyError as error:
-            reason = "merge %d needs %.60r, not in its vocabulary" % (rank, error.args[0])
-            raise refusal(path, reason) from None
+                merges[vocab[left] << ID_BITS | vocab[right]] = merged
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise refusal(path, "merge %d %s" % (rank, _wrong_with(pair, error))) from None
     return merges
+
+
+def _wrong_with(pair: Any, error: Exception) -> str:
+    if isinstance(error, KeyError) and isinstance(error.args[0], str):
+        return "needs %.60r, not in its vocabulary" % error.args[0]
+    return "is %.60r, not a pair of tokens" % (pair,)
 
 
 def _check_bytes(vocab: Vocab, path: str) -> None:

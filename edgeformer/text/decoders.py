@@ -70,7 +70,7 @@ def _of_text(part: Part) -> NewStage:
     """What can be done to a text of which only the beginning is there."""
     if part.type == "Replace":
         kind, pattern = part.pattern()
-        content = part.text("content")
+        content = part.content("content")
         if kind == "Regex" or len(pattern) > 1:
             raise part.unknown("a pattern of more than one character, after Fuse")
         return lambda after: Changed(after, lambda text: text.replace(pattern, content))
@@ -94,7 +94,7 @@ def _metaspace(part: Part) -> NewStage:
 
 def _replace(part: Part) -> NewStage:
     kind, pattern = part.pattern()
-    content = part.text("content")
+    content = part.content("content")
     if kind == "String":
         return lambda after: Changed(after, lambda token: token.replace(pattern, content))
     return lambda after: Changed(after, lambda token: cut_out(token, pattern.spans(token), content))

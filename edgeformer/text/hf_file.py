@@ -8,6 +8,7 @@ from edgeformer.text.decoders import read_decoder
 from edgeformer.text.fields import refusal, text_of, token_id_of
 from edgeformer.text.hf_tokenizer import HfTokenizer
 from edgeformer.text.normalizers import read_normalizer
+from edgeformer.text.parts import check_depth
 from edgeformer.text.post_processors import read_post_processor
 from edgeformer.text.pre_tokenizers import read_pre_tokenizer
 from edgeformer.text.stages import ByteLetters
@@ -38,6 +39,8 @@ _OTHER_MODELS = {
 def read_hf_file(document: Dict[str, Any], path: str) -> HfTokenizer:
     for key in sorted(set(document) - _KEYS):
         raise refusal(path, "it has the unknown part %r" % key)
+    for key in ("normalizer", "pre_tokenizer", "post_processor", "decoder"):
+        check_depth(document.get(key), key, path)
     normalizer = read_normalizer(document.get("normalizer"), path)
     pre_tokenizer = read_pre_tokenizer(document.get("pre_tokenizer"), path)
     if pre_tokenizer.asks_start and normalizer is not None and not normalizer.keeps_start:

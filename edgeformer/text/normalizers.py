@@ -2,6 +2,7 @@
 
 from typing import Any, Callable, List, NamedTuple, Optional
 
+from edgeformer.errors import EdgeformerError
 from edgeformer.text.byte_letters import spelled
 from edgeformer.text.code_points import contains, single, table, union
 from edgeformer.text.cutting import cut_out
@@ -11,6 +12,8 @@ from edgeformer.text.pattern import Pattern
 
 Step = Callable[[str], str]
 
+# A character can have 18 in another normal form.
+_MOST_GROWTH = 100
 _FORMS = ("NFC", "NFD", "NFKC", "NFKD")
 
 
@@ -21,8 +24,14 @@ class Normalizer(NamedTuple):
     keeps_start: bool
 
     def __call__(self, text: str) -> str:
+        most = _MOST_GROWTH * (len(text) + _MOST_GROWTH)
         for step in self.steps:
             text = step(text)
+            if len(text) > most:
+                raise EdgeformerError(
+                    "the tokenizer's normalizer made more than %d characters of a text; it cannot "
+                    "be meant so: get the tokenizer again from where the model came from" % most
+                )
         return text
 
 
@@ -54,13 +63,13 @@ def _byte_level(part: Part) -> Normalizer:
 
 
 def _prepend(part: Part) -> Normalizer:
-    front = part.text("prepend")
+    front = part.content("prepend")
     return Normalizer([lambda text: front + text if text else text], True)
 
 
 def _replace(part: Part) -> Normalizer:
     kind, pattern = part.pattern()
-    content = part.text("content")
+    content = part.content("content")
     if kind == "String":
         return Normalizer([lambda text: text.replace(pattern, content)], bool(content))
 

@@ -17,6 +17,26 @@ _REMEDY = (
 )
 
 
+# Far above any real file: a hostile one must not make a text grow without end.
+MOST_CONTENT = 64
+_MOST_DEPTH = 20
+
+
+def check_depth(value: Any, what: str, path: str) -> None:
+    """Refuse parts inside parts inside parts, which reading follows."""
+    level = [value]
+    for _ in range(_MOST_DEPTH):
+        inner: List[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner.extend(each.values())
+            elif isinstance(each, list):
+                inner.extend(each)
+        level = inner
+    if level:
+        raise refusal(path, "its %s is nested more than %d deep" % (what, _MOST_DEPTH))
+
+
 class Part:
     """One object of the file; take() its settings one by one, then call finish()."""
 
@@ -52,6 +72,13 @@ class Part:
 
     def text(self, name: str, otherwise: Any = None) -> str:
         return text_of(self.path, self._left.pop(name, otherwise), "%s of %s" % (name, self.what))
+
+    def content(self, name: str) -> str:
+        """What a text may grow by at many places."""
+        value = self.text(name)
+        if len(value) > MOST_CONTENT:
+            raise self.unknown("%s of %d characters" % (name, len(value)))
+        return value
 
     def optional_text(self, name: str) -> str:
         """Text, and "" for null."""

@@ -150,7 +150,7 @@ class _Reader:
 
 
 def _repeat(part: Tree, least: int, most: Optional[int], how: str) -> Tree:
-    if part[0] in ("look", "start", "end"):
+    if _is_anchor(part):
         raise UnknownPattern("an anchor that is repeated")
     if most != 1 and _varies(part):
         again = least == 1 and most is None and part[0] == "repeat" and part[1][0] == "set"
@@ -159,6 +159,12 @@ def _repeat(part: Tree, least: int, most: Optional[int], how: str) -> Tree:
         # Two that can share the same text in many ways could take for ever on a hostile text.
         raise UnknownPattern("a repeat inside a repeat")
     return ("repeat", part, least, most, how)
+
+
+def _is_anchor(part: Tree) -> bool:
+    if part[0] in ("all", "any"):
+        return bool(part[1]) and all(map(_is_anchor, part[1]))
+    return part[0] in ("look", "start", "end", "not end")
 
 
 def _varies(part: Tree) -> bool:

@@ -6,6 +6,7 @@ from typing import Any, Callable, List, NamedTuple
 from edgeformer.text.byte_letters import spelled
 from edgeformer.text.code_points import CodePoints, complement, table, union
 from edgeformer.text.cutting import BEHAVIORS, cut
+from edgeformer.text.fields import refusal
 from edgeformer.text.parts import Part
 from edgeformer.text.pattern import Pattern
 
@@ -15,6 +16,7 @@ Step = Callable[[List[str], bool], List[str]]
 _WORDS = (
     r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"  # as GPT-2 does
 )
+_MOST_SPELLINGS = 2  # each makes two characters of one
 _SCHEMES = ("always", "first", "never")
 
 
@@ -37,6 +39,8 @@ class PreTokenizer(NamedTuple):
 
 def read_pre_tokenizer(value: Any, path: str) -> PreTokenizer:
     steps = [] if value is None else _read(value, path)
+    if steps.count(_spell) > _MOST_SPELLINGS:
+        raise refusal(path, "its pre_tokenizer has %d ByteLevel parts" % steps.count(_spell))
     asks_start = any(getattr(step, "asks_start", False) for step in steps)
     if steps and steps[-1] is _spell:
         return PreTokenizer(steps[:-1], True, asks_start)

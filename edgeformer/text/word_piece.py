@@ -58,7 +58,7 @@ def read_word_piece(model: Dict[str, Any], path: str, special: FrozenSet[str]) -
     vocab = read_vocab(part.take("vocab"), path)
     unknown = unknown_id(part.text("unk_token", "[UNK]"), vocab, path)
     most = part.take("max_input_chars_per_word", 100)
-    if type(most) is not int or not 0 < most <= 10000:
+    if type(most) is not int or not 0 < most <= 1000:
         raise part.unknown("max_input_chars_per_word = %.40r" % (most,))
     prefix = part.text("continuing_subword_prefix", "##")
     part.finish()
