@@ -134,4 +134,5 @@ def _unpack_categories() -> None:
         end = at + (int(length, 36) if length else 1)
         borders[name_of[letter]] += (at, end)
         at = end
-    _unpacked.update((name, tuple(found)) for name, found in borders.items())
+    whole = {name: tuple(found) for name, found in borders.items()}
+    _unpacked.update(whole)  # at once: another thread may be looking

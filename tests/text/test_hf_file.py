@@ -165,6 +165,26 @@ def wrong_vocabularies():
         yield change(lambda d, m, token=token: d["added_tokens"].append(token)), reason
 
 
+def without_byte(letter):
+    document = small_document()
+    vocab = document["model"]["vocab"]
+    document["model"]["merges"] = []
+    document["model"]["vocab"] = {token: vocab[token] for token in vocab if letter not in token}
+    return document
+
+
+@pytest.mark.parametrize("letter", ["Ċ", "ĉ", "č", "Ġ", "a", "ã", "ð"])
+def test_a_vocabulary_that_would_lose_text_is_refused(tmp_path, letter):
+    with pytest.raises(EdgeformerError, match=r"lacks byte 0x.*: text would be lost"):
+        tokenizer_of(without_byte(letter), tmp_path)
+
+
+@pytest.mark.parametrize("letter", ["Ā", "ġ", "À", "Á", "õ", "ÿ"])
+def test_a_vocabulary_may_lack_bytes_that_hardly_any_text_has(tmp_path, letter):
+    tokenizer = tokenizer_of(without_byte(letter), tmp_path)
+    assert tokenizer.decode(tokenizer.encode("It's 日本 😀\n")) == "It's 日本 😀\n"
+
+
 @pytest.mark.parametrize("document, reason", list(wrong_vocabularies()))
 def test_a_wrong_vocabulary_is_refused_with_the_reason(tmp_path, document, reason):
     with pytest.raises(EdgeformerError, match=reason):
