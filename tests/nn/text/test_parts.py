@@ -247,3 +247,20 @@ def test_scores_are_read_as_the_reference_reads_them(tmp_path):
     theirs = [score for _, score in json.loads(Tokenizer.from_str(text).to_str())["model"]["vocab"]]
     assert theirs != [score for _, score in pieces]
     assert ours == theirs
+
+
+def test_the_likeliest_pieces_are_those_of_the_reference(tmp_path):
+    # Few letters, some of them only in longer pieces: what is unknown competes with what is not.
+    source = random.Random(15)
+    for _ in range(40):
+        pieces = {"<unk>": 0.0}
+        for _ in range(source.randrange(2, 14)):
+            piece = "".join(source.choices("abcd", k=source.randrange(1, 5)))
+            pieces[piece] = -source.choice([0.5, 1.0, 2.0, 20.0, 40.0])
+        for byte_fallback in (False, True):
+            model = {"type": "Unigram", "unk_id": 0, "vocab": list(map(list, pieces.items()))}
+            text = json.dumps(dict(EMPTY, model=dict(model, byte_fallback=byte_fallback)))
+            ours, theirs = tokenizer_of(json.loads(text), tmp_path), Tokenizer.from_str(text)
+            for _ in range(40):
+                each = "".join(source.choices("abcde", k=source.randrange(12)))
+                assert ours.encode(each) == theirs.encode(each).ids, (pieces, each)
