@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.nn.sources.files import MOST_JSON, read_json, read_text
+from edgeformer.nn.sources.files import MOST_JSON, open_regular, read_json, read_text
 from edgeformer.nn.sources.source import Source
+from edgeformer.nn.tokenizer_convert import gguf_tokenizer_json, sentencepiece_tokenizer_json
 
+# SentencePiece's own file, by the names that checkpoints give it.
+PIECES = ("tokenizer.model", "spiece.model")
 NAMES = ("bos_token", "eos_token", "unk_token", "pad_token", "sep_token", "cls_token", "mask_token")
 GGUF_NAMES = {
     "bos": "bos_token",
@@ -36,8 +39,9 @@ def read_words(source: Source) -> Words | None:
     if "tokenizer.ggml.tokens" in source.metadata:
         return _from_gguf(source, ends)
     files = source.tokenizer_files
-    if "tokenizer.json" not in files:
-        if not files.keys() & {"tokenizer.model", "spiece.model", "vocab.json", "vocab.txt"}:
+    pieces = next((name for name in PIECES if name in files), None)
+    if "tokenizer.json" not in files and pieces is None:
+        if not files.keys() & {"vocab.json", "vocab.txt"}:
             return None
         raise EdgeformerError(
             f"`{source.where}` has {', '.join(sorted(files))}, but no tokenizer.json; make one: "
@@ -48,8 +52,14 @@ def read_words(source: Source) -> Words | None:
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         config |= read_json(files[name]) if name in files else {}
     add_bos = config.get("add_bos_token")
+    if "tokenizer.json" in files:
+        document = read_text(files["tokenizer.json"], MOST_JSON)
+    else:
+        with open_regular(files[pieces]) as file:
+            raw = file.read(MOST_JSON)
+        document = sentencepiece_tokenizer_json(raw, str(files[pieces]), config)
     return Words(
-        read_text(files["tokenizer.json"], MOST_JSON),
+        document,
         {name: text for name in NAMES if (text := _text(config.get(name))) is not None},
         add_bos if isinstance(add_bos, bool) else None,
         dict(source.chat_templates),
@@ -63,8 +73,6 @@ def _text(token: Any) -> str | None:
 
 
 def _from_gguf(source: Source, ends: tuple[int, ...]) -> Words:
-    from edgeformer.export.gguf_vocabulary import tokenizer_json
-
     prefix = "tokenizer.ggml."
     tokens = source.metadata[prefix + "tokens"]
     named = {}
@@ -73,12 +81,10 @@ def _from_gguf(source: Source, ends: tuple[int, ...]) -> Words:
         if type(number) is int and 0 <= number < len(tokens):
             named[ours] = tokens[number]
     add_bos = source.metadata.get(prefix + "add_bos_token")
-    if not isinstance(add_bos, bool):  # llama.cpp's defaults
-        add_bos = source.metadata.get(prefix + "model") in ("llama", "bert")
     return Words(
-        tokenizer_json(source.metadata, source.where),
+        gguf_tokenizer_json(source.metadata, source.where),
         named,
-        add_bos,
+        add_bos if isinstance(add_bos, bool) else None,
         dict(source.chat_templates),
         ends,
     )

@@ -1,0 +1,63 @@
+"""What an export reads about text from checkpoints that have no tokenizer.json."""
+
+import json
+import shutil
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+from transformers import LlamaConfig, LlamaForCausalLM
+
+import edgeformer
+from edgeformer.export.__main__ import main
+from edgeformer.export.identity import compare
+from edgeformer.export.words import read_words
+from edgeformer.nn.sources import open_source
+from edgeformer.text.hf_file import read_hf_file
+from tests.nn.sources.gguf_models import write_gguf
+from tests.nn.text.test_gguf_vocabulary import pieces_metadata
+from tests.nn.text.test_sentencepiece import FOLDER, expected
+from tests.text.hard_strings import HARD_STRINGS
+from tests.text.make_family_golden import checksum
+
+
+def test_a_folder_with_only_a_sentencepiece_model_has_its_words(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", "eos_token_id": 2}))
+    save_file({"x": np.zeros(1, np.float32)}, tmp_path / "model.safetensors")
+    shutil.copy(FOLDER + "/bpe.model", tmp_path / "tokenizer.model")
+    config = {
+        "bos_token": {"content": "<s>"},
+        "add_bos_token": True,
+        "added_tokens_decoder": {"1200": {"content": "<|im_end|>", "special": True}},
+    }
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(config))
+    words = read_words(open_source(tmp_path))
+    assert words.named_tokens == {"bos_token": "<s>"}
+    assert words.add_bos is True
+    tokenizer = read_hf_file(json.loads(words.tokenizer_json), "x")
+    assert tokenizer.encode("a<|im_end|>", allow_special=True)[-1] == 1200
+    assert tokenizer.begin_ids == (1,)
+    assert compare(tokenizer, words.tokenizer_json).differences == ()
+
+
+def test_a_gguf_with_sentencepieces_exports_and_reads_text_as_they_do(tmp_path):
+    metadata = {
+        key: value.tolist() if isinstance(value, np.ndarray) else value
+        for key, value in pieces_metadata("bpe").items()
+    }
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(metadata["tokenizer.ggml.tokens"]),
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=1,
+        num_attention_heads=2,
+        max_position_embeddings=128,
+        initializer_range=0.5,
+    )
+    write_gguf(tmp_path / "tiny.gguf", LlamaForCausalLM(config), **metadata)
+    assert main(["--model", str(tmp_path / "tiny.gguf"), "-o", str(tmp_path / "bundle")]) == 0
+    with edgeformer.load(str(tmp_path / "bundle")) as model:
+        for text, ids in zip(HARD_STRINGS, expected("bpe")["ids"]):
+            assert checksum(model.tokenizer.encode(text), "") == ids, repr(text)
+        assert model.generate("It is", max_new_tokens=3).tokens
