@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _lint(words[1:])
         if words[:1] == ["inspect"]:
             return _inspect(words[1:])
-        _export(_parser().parse_args(words))
+        _export(_parsed(words))
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -98,13 +98,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    what = parser.add_mutually_exclusive_group(required=True)
-    what.add_argument("recipe", nargs="?", metavar="RECIPE.toml", help="what to export")
-    what.add_argument("--preset", metavar="NAME", help="a preset with random weights (seed 0)")
-    what.add_argument(
+    parser.add_argument("recipe", nargs="?", metavar="RECIPE.toml", help="what to export")
+    parser.add_argument("--preset", metavar="NAME", help="a preset with random weights (seed 0)")
+    parser.add_argument(
         "--model",
         metavar="PATH_OR_HUB_ID",
-        help="a checkpoint folder (Hugging Face's layout or ours), a GGUF file, or a hub id",
+        help="a checkpoint folder (Hugging Face's layout or ours), a GGUF file, or a hub id; with "
+        "a recipe it stands for the recipe's own",
     )
     parser.add_argument(
         "-o", dest="bundle", required=True, metavar="BUNDLE", help="folder to write"
@@ -117,6 +117,16 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _parsed(words: Sequence[str]) -> argparse.Namespace:
+    parser = _parser()
+    args = parser.parse_args(words)
+    if args.recipe is None and args.preset is None and args.model is None:
+        parser.error("say what to export: RECIPE.toml, --model or --preset")
+    if args.preset is not None and (args.recipe or args.model) is not None:
+        parser.error("--preset stands alone, without a recipe or --model")
+    return args
+
+
 def _export(args: argparse.Namespace) -> None:
     try:
         from edgeformer.export import recipe
@@ -125,6 +135,8 @@ def _export(args: argparse.Namespace) -> None:
         raise _missing(error) from error
     if args.recipe:
         wanted = recipe.read_recipe(args.recipe)
+        if args.model is not None:
+            wanted = dataclasses.replace(wanted, model=recipe.ModelSource(source=args.model))
     elif args.preset:
         wanted = recipe.preset_recipe(args.preset)
     else:

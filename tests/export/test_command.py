@@ -145,9 +145,28 @@ def test_a_recipe_with_another_seed_gives_other_weights(tmp_path):
     assert len(found) == 2
 
 
+def test_a_recipe_takes_another_model_in_place_of_its_own(checkpoint, tmp_path):
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(
+        'name = "short"\n[model]\nsource = "nobody/nothing"\n[graph]\ncapacity = 32\n'
+    )
+    bundle = tmp_path / "b"
+    assert main([str(recipe), "--model", str(checkpoint), "-o", str(bundle)]) == 0
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert (manifest["name"], manifest["capacity"]) == ("short", 32)
+    assert manifest["source"]["checkpoint"] == "tiny"
+
+
 @pytest.mark.parametrize(
     "arguments",
-    [[], ["-o", "b"], ["r.toml"], ["r.toml", "--preset", "x", "-o", "b"], ["r.toml", "--fast"]],
+    [
+        [],
+        ["-o", "b"],
+        ["r.toml"],
+        ["r.toml", "--preset", "x", "-o", "b"],
+        ["--model", "m", "--preset", "x", "-o", "b"],
+        ["r.toml", "--fast"],
+    ],
 )
 def test_a_wrong_command_line_exits_with_2(arguments, capsys):
     with pytest.raises(SystemExit) as caught:
