@@ -1,16 +1,18 @@
 # What a person types in this repository. `make help` lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo test test-standin test-slow test-all lint clean host-env
+.PHONY: help demo real-model test test-standin test-slow test-all lint clean host-env
 
 PROMPT ?= It is a truth universally acknowledged, that
+QUESTION ?= What is the capital of France?
 # PYTHON, PYTHON36 and TORCH_INDEX go to requirements/ensure.sh, which makes the environments.
-export PROMPT PYTHON PYTHON36 TORCH_INDEX
+export PROMPT QUESTION PYTHON PYTHON36 TORCH_INDEX
 # Neither tests nor the demo download anything.
 export HF_HUB_OFFLINE := 1
 
 RECIPE := export/nano-austen.toml
 BUNDLE := bundles/nano-austen
+REAL_BUNDLE := bundles/smollm2-135m-instruct
 EXPORTED_FROM := $(RECIPE) $(wildcard export/models/nano-austen/*) \
     $(wildcard edgeformer/*.py edgeformer/nn/*.py edgeformer/export/*.py)
 
@@ -31,6 +33,18 @@ demo: $(BUNDLE)/manifest.json  ## export the shipped model, then stream text fro
 $(BUNDLE)/manifest.json: $(EXPORTED_FROM) | host-env
 	@echo '==> python -m edgeformer.export $(RECIPE) -o $(BUNDLE)' >&2
 	@.venv/bin/python -m edgeformer.export $(RECIPE) -o $(BUNDLE) --force
+
+real-model: host-env  ## download SmolLM2-135M-Instruct (93 MB), export, chat (QUESTION="..."), compare
+	@requirements/ensure-real-model.sh
+	@.venv/bin/python -m tests.real.export
+	@printf '==> python -m edgeformer generate %s --chat "%s"\n' $(REAL_BUNDLE) "$$QUESTION" >&2
+	@.venv/bin/python -m edgeformer generate $(REAL_BUNDLE) --chat "$$QUESTION"
+	@echo '==> what transformers says of the same model (half a minute)' >&2
+	@.venv/bin/python -m tests.real.reference
+	@EDGEFORMER_REAL=1 $(host_pytest) tests/real
+	@$(ensure_py36); \
+	echo '==> the same on Python 3.6, .venv36' >&2; \
+	EDGEFORMER_REAL=1 $(py36_pytest) tests/real
 
 host-env:
 	@requirements/ensure.sh host
@@ -67,5 +81,5 @@ lint: host-env  ## check style, and that the device half is Python 3.6
 	@$(ensure_py36); .venv36/bin/python -m tests.py36_grammar
 
 clean:  ## remove what the targets made; the environments stay (rm -rf .venv .venv36)
-	rm -rf $(BUNDLE) build dist .pytest_cache .ruff_cache
+	rm -rf $(BUNDLE) $(REAL_BUNDLE) build dist .pytest_cache .ruff_cache
 	find . -name .venv\* -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +
