@@ -7,30 +7,19 @@
  * A plan is text: "STANDIN number arena-bytes", then a line for each tensor:
  *     input  NAME DTYPE DIMS MIN MAX        DIMS such as P,16: a name is a size that is free
  *     output NAME DTYPE DIMS
- * The arithmetic is a callback's (standin_set_executor); without one all outputs are 0. The rules are TensorRT's, or stricter:
+ *     # anything                            what builder.c tells of how it was built
+ * The arithmetic is a callback's (standin_set_executor); without one all outputs are 0. The rules
+ * are TensorRT's, or stricter:
  * every free size set and inside the profile, every address set, a multiple of 256 and inside an
  * allocation over its whole length, activations in memory that was given, and for a graph: run
  * once at its shape before it is recorded, and not replayed after the shape has changed.
  */
-#include "standin.h"
+#include "nvinfer.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if FAMILY == 8
-typedef int32_t Size;
-#else
-typedef int64_t Size;
-#endif
-enum { MOST_TENSORS = 256, MOST_AXES = 8, SLOTS = 96 };
-enum { FLOAT = 0, HALF = 1, INT32 = 3 };
-
-typedef struct Dims {
-    int32_t rank;
-    Size size[MOST_AXES];
-} Dims;
 
 typedef struct Tensor {
     char name[96];
@@ -38,11 +27,6 @@ typedef struct Tensor {
     int is_input, dtype, rank;
     Dims least, most;
 } Tensor;
-
-typedef struct Object { /* what the bindings hold */
-    void **vtable;
-    void *implementation;
-} Object;
 
 typedef struct Runtime {
     void **vtable;
@@ -88,13 +72,16 @@ long standin_enqueues(void) { return enqueues; }
 
 /* ---- errors, told to the logger as TensorRT does ---- */
 
-static int complain(const char *format, const char *name) {
+int log_error(void *to, const char *format, const char *name) {
     const int error = 1;
     char message[256];
-    void (**methods)(void *, int32_t, const char *) = *(void **)logger;
+    void (**methods)(void *, int32_t, const char *) = *(void **)to;
     snprintf(message, sizeof message, format, name);
-    methods[FAMILY >= 11 ? 4 : 0](logger, error, message);
+    methods[FAMILY >= 11 ? 4 : 0](to, error, message);
     return 0;
+}
+static int complain(const char *format, const char *name) {
+    return log_error(logger, format, name);
 }
 
 /* ---- plans ---- */
@@ -119,6 +106,7 @@ static Dims numbers(char *text) {
 static void read_tensor(Engine *engine, const char *line) {
     char kind[8], dims[64], least[64] = "", most[64] = "";
     Tensor *tensor = &engine->tensors[engine->count];
+    if (*line == '#') return;
     if (sscanf(line, "%7s %95s %d %63s %63s %63s", kind, tensor->name, &tensor->dtype, dims, least,
                most) < 4)
         return;
@@ -165,7 +153,7 @@ static int32_t one(void) { return 1; }
 static const char *label(void) { return "stand-in"; }
 static void *get_logger(void) { return logger; }
 
-static void *unmodelled(void) {
+void *unmodelled(void) {
     standin_fault("the bindings called a method that the stand-in does not model");
     return NULL;
 }
@@ -421,12 +409,6 @@ static char enqueue_by_index(Context *context, void **bindings, void *stream, vo
 
 /* ---- vtables: where each method stands, by family ---- */
 
-typedef struct Method {
-    int slot; /* counted after the two destructors */
-    void *function;
-} Method;
-
-#define M(slot, function) {slot, (void *)(function)}
 static const Method runtime_table[] = {
 #if FAMILY == 8
     M(0, deserialize), M(7, get_logger), M(14, runtime_public),
@@ -469,7 +451,7 @@ static const Method context_table[] = {
 /* pybind11 asks for the class of an object; only its name is looked at. */
 static struct { void *vtable; const char *name; } type_info = {NULL, "7StandIn"};
 
-static void fill(void **vtable, const Method *methods, size_t count, void (*end)(Object *)) {
+void fill(void **vtable, const Method *methods, size_t count, void (*end)(Object *)) {
     for (int slot = 0; slot < SLOTS; slot++) vtable[slot] = (void *)unmodelled;
     vtable[0] = NULL; /* Itanium ABI: offset to top, type, destructor, deleting destructor */
     vtable[1] = &type_info;
@@ -478,9 +460,6 @@ static void fill(void **vtable, const Method *methods, size_t count, void (*end)
         vtable[4 + methods[index].slot] = methods[index].function;
 }
 
-int cuInit(unsigned flags); /* libcuda.c */
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
 void *createInferRuntime_INTERNAL(void *given, int32_t version) {
     Runtime *runtime;
     (void)version;
@@ -504,12 +483,10 @@ void *createInferRuntime_INTERNAL(void *given, int32_t version) {
     return &runtime->object;
 }
 
-/* What else the bindings link against. */
-void *createInferBuilder_INTERNAL(void) { return NULL; }
+/* What else the bindings link against, builder.c left out. */
 void *createInferRefitter_INTERNAL(void) { return NULL; }
 void *getPluginRegistry(void) { return NULL; }
 void *getBuilderPluginRegistry(void) { return NULL; }
-void *createNvOnnxParser_INTERNAL(void) { return NULL; }
 void *createNvOnnxParserRefitter_INTERNAL(void) { return NULL; }
 int getNvOnnxParserVersion(void) { return 0; }
 int initLibNvInferPlugins(void) { return 1; }

@@ -38,15 +38,17 @@ def compile_all(family, folder):
     """The stand-ins of one family, in a folder: libcuda, libnvinfer and the empty rest."""
     inference = "libnvinfer.so.%s" % family
     flags = ["-DFAMILY=%s" % family, "-Wno-unused-function"]
-    _compile(os.path.join(HERE, "libcuda.c"), folder, "libcuda.so.1", [])
-    _compile(os.path.join(HERE, "libnvinfer.c"), folder, inference, flags)
+    _compile(["libcuda.c"], folder, "libcuda.so.1", [])
+    flags += ["-L" + folder, "-Wl,--no-as-needed", "-l:libcuda.so.1"]
+    _compile(["libnvinfer.c", "builder.c"], folder, inference, flags)
     for name in ("libnvonnxparser", "libnvinfer_plugin", "libnvparsers"):
-        _compile("/dev/null", folder, "%s.so.%s" % (name, family), [])
+        _compile(["/dev/null"], folder, "%s.so.%s" % (name, family), [])
 
 
-def _compile(source, folder, name, flags):
+def _compile(sources, folder, name, flags):
     command = ["gcc", "-std=gnu11", "-O1", "-g", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
-    command += flags + ["-Wl,-soname," + name, "-o", os.path.join(folder, name), "-x", "c", source]
+    command += flags + ["-Wl,-soname," + name, "-o", os.path.join(folder, name), "-x", "c"]
+    command += [os.path.join(HERE, source) for source in sources]
     subprocess.run(command + ["-lpthread"], check=True, timeout=120)
 
 
@@ -114,6 +116,24 @@ def load(release, folder):
     if release == AS_821:
         hide_all_but(bindings, names_of("8.2.1"))
     return standin
+
+
+def environment(release, folder, without=(), **variables):
+    """os.environ for a process of its own in which `import tensorrt` and pycuda find the stand-ins.
+
+    `without`: "tensorrt", "pycuda" or "driver", for machines that lack one of them.
+    """
+    paths = [ROOT]
+    if "tensorrt" not in without:
+        installed = "tensorrt-" + release.split("-")[0]
+        paths += [os.path.join(HERE, "site"), os.path.join(INSTALLED, installed)]
+    if "pycuda" not in without:
+        paths.append(os.path.join(INSTALLED, "pycuda"))
+    found = dict(os.environ, PYTHONPATH=os.pathsep.join(paths), PYTHONWARNINGS="ignore")
+    found.update({VARIABLE: release, VARIABLE + "_FOLDER": folder}, **variables)
+    if "driver" not in without:
+        found["LD_LIBRARY_PATH"] = folder
+    return found
 
 
 def names_of(release):
