@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import stat
-from typing import Dict
+from typing import Dict, Iterable, Optional
 
 from edgeformer import strictjson
 from edgeformer.errors import BundleError
@@ -56,10 +56,12 @@ class Bundle:
             raise BundleError(f"{name} is not in the files of {self.path}")
         return os.path.join(self.path, *name.split("/"))
 
-    def verify_hashes(self) -> None:
-        """Read every byte; an error names all files that are not what the exporter wrote."""
+    def verify_hashes(self, names: Optional[Iterable[str]] = None) -> None:
+        """Read every byte, or those of some files; an error names all files that are not what the
+        exporter wrote."""
         wrong = []
-        for name, entry in sorted(self.manifest.files.items()):
+        for name in sorted(self.manifest.files if names is None else names):
+            entry = self.manifest.files[name]
             found = _sha256(self.file(name), name)
             if found != entry.sha256:
                 wrong.append(f"{name} has sha256 {found[:12]}..., not {entry.sha256[:12]}...")

@@ -129,7 +129,7 @@ def _open_trt(bundle: Bundle, cuda_graph: bool) -> Backend:
         from edgeformer.backends.trt import TrtBackend
         from edgeformer.backends.trt_loaded import choose_set
     except ImportError as error:
-        raise EdgeformerError(_why_no_trt(error)) from error
+        raise EdgeformerError(why_no_trt(error)) from error
     chosen = choose_set(bundle, sets)
     backend = TrtBackend(bundle, chosen, cuda_graph)
     graph = "in a CUDA graph" if cuda_graph else "without CUDA graphs"
@@ -140,7 +140,8 @@ def _open_trt(bundle: Bundle, cuda_graph: bool) -> Backend:
     return backend
 
 
-def _why_no_trt(error: ImportError) -> str:
+def why_no_trt(error: ImportError) -> str:
+    """Which of TensorRT, pycuda and the driver is missing here, and how to get it."""
     if "libcuda" in str(error):
         return (
             f"there is no CUDA driver ({error}); on a Jetson it comes with JetPack, "

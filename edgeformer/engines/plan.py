@@ -45,14 +45,19 @@ class Plan(NamedTuple):
 
 
 def make_plan(
-    bundle: Bundle, case: Case, available: int, layouts: Tuple[str, ...] = LAYOUTS
+    bundle: Bundle,
+    case: Case,
+    available: int,
+    layouts: Tuple[str, ...] = LAYOUTS,
+    count_built: bool = True,
 ) -> Plan:
     """`layouts`: which may be used, the preferred one first; `case.layout` is set from them.
 
-    Engines that a bundle holds already are counted by their real size and need no building.
+    Engines that a bundle holds already are counted by their real size and need no building,
+    unless they are to be built again (`count_built` false).
     """
     sizes = Sizes(bundle)
-    built = {} if case.layout == "onnxruntime" else _built(bundle, case)
+    built = _built(bundle, case) if count_built and case.layout != "onnxruntime" else {}
     found = {name: sizes.needs(case._replace(layout=name)) for name in layouts}
     for name in set(built) & set(found):
         found[name] = _with_plans(found[name], built[name])

@@ -97,7 +97,8 @@ def engine_sets(bundle: Bundle) -> Tuple[List[EngineSet], List[str]]:
     folder = os.path.join(bundle.path, FOLDER)
     usable, refused = [], []
     for key in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
-        if not os.path.lexists(os.path.join(folder, key, RECORD)):
+        # a builder's own begin with a dot, and have a record shortly before they are renamed
+        if key.startswith(".") or not os.path.lexists(os.path.join(folder, key, RECORD)):
             continue
         try:
             usable.append(read_engine_set(bundle, key))
