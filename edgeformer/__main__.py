@@ -12,6 +12,7 @@ VERBS = {
     "check": "is a bundle whole, and does it give its golden tokens here?",
     "info": "what a bundle holds",
     "plan": "will a bundle fit a board's memory?",
+    "build": "TensorRT engines of a bundle, for this machine's GPU",
 }
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 

@@ -11,7 +11,7 @@ from tests.py36_grammar import ROOT, device_files
 HOST = ["torch", "onnx", "transformers", "safetensors", "tqdm"]
 OPTIONAL = {
     "onnxruntime": ["edgeformer.backends.ort"],
-    "tensorrt": ["edgeformer.backends.trt_api"],
+    "tensorrt": ["edgeformer.backends.trt_api", "edgeformer.engines.trt_builder"],
     "pycuda": ["edgeformer.backends.cuda"],
     "tokenizers": [],
     "jinja2": ["edgeformer.text.chat"],
@@ -76,7 +76,7 @@ def test_import_edgeformer_needs_no_numpy_and_brings_nothing_heavy():
     assert (status, out.strip(), err) == (0, "[]", "")
 
 
-@pytest.mark.parametrize("verb", ["generate", "check", "info"])
+@pytest.mark.parametrize("verb", ["generate", "check", "info", "plan", "build"])
 def test_help_needs_no_numpy(verb):
     code = (
         "from edgeformer.__main__ import main\n"
