@@ -13,6 +13,7 @@ from tests.standin.conftest import RELEASE
 NEWER = {
     "TensorIOMode": "num_io_tensors",
     "ExecutionContextAllocationStrategy": "ExecutionContextAllocationStrategy",
+    "MemoryPoolType": "set_memory_pool_limit",
 }
 METHODS = {  # of which class the methods are that the code calls on engines and contexts
     "ICudaEngine": {
@@ -38,6 +39,47 @@ METHODS = {  # of which class the methods are that the code calls on engines and
         "by name": ["set_input_shape", "set_tensor_address", "execute_async_v3"],
     },
 }
+
+# What the builder's code calls, by class. "8.4 on" and "up to 10" are asked for by name first.
+BUILDING = {
+    "Builder": [
+        "create_network",
+        "create_builder_config",
+        "create_optimization_profile",
+        "build_serialized_network",
+    ],
+    "INetworkDefinition": [
+        "num_layers",
+        "get_layer",
+        "num_inputs",
+        "get_input",
+        "num_outputs",
+        "get_output",
+    ],
+    "IBuilderConfig": [
+        "set_flag",
+        "clear_flag",
+        "add_optimization_profile",
+        "set_tactic_sources",
+        "create_timing_cache",
+        "set_timing_cache",
+        "get_timing_cache",
+    ],
+    "ITensor": ["name", "dtype", "shape", "is_shape_tensor", "allowed_formats"],
+    "ILayer": ["name", "num_inputs", "get_input", "num_outputs", "get_output"],
+    "ITimingCache": ["serialize"],
+    "IOptimizationProfile": ["set_shape"],
+    "OnnxParser": ["parse_from_file", "num_errors", "get_error"],
+    "ParserError": ["desc", "node"],
+}
+SOMEWHERE = {
+    ("IBuilderConfig", "max_workspace_size"): "before 8.4",
+    ("IBuilderConfig", "set_memory_pool_limit"): "8.4 on",
+    ("ILayer", "precision"): "up to 10",
+    ("ILayer", "set_output_type"): "up to 10",
+    ("Builder", "platform_has_fast_int8"): "up to 10",
+}
+FLAGS = ("FP16", "INT8", "OBEY_PRECISION_CONSTRAINTS")  # up to 10, looked up by name
 
 
 def sources():
@@ -114,6 +156,40 @@ def test_the_methods_of_the_path_that_is_taken_exist_and_are_the_ones_in_the_cod
     listed = {name for paths in METHODS.values() for names in paths.values() for name in names}
     others = {"create_execution_context", "create_execution_context_without_device_memory"}
     assert called - ours <= listed | others
+
+
+def test_the_names_that_building_calls_exist_in_8_2_1_in_these_bindings_and_in_the_code():
+    import tensorrt as trt
+
+    table, text = libraries.names_of("8.2.1"), sources()["trt_builder.py"]
+    for owner, members in BUILDING.items():
+        for member in members:
+            assert member in table[owner], (owner, member)
+            assert hasattr(getattr(trt, owner), member), (owner, member)
+            assert re.search(r"\.%s\b" % member, text), member
+    for (owner, member), when in SOMEWHERE.items():
+        assert re.search(r"\b%s\b" % member, text), member
+        here = hasattr(getattr(trt, owner), member)
+        expected = {
+            "before 8.4": RELEASE in ("8.6.1", libraries.AS_821),
+            "8.4 on": RELEASE != libraries.AS_821,
+            "up to 10": not RELEASE.startswith("11."),
+        }
+        assert here == expected[when], (owner, member)
+        assert (member in table[owner]) == (when != "8.4 on")
+    for name in FLAGS:
+        assert name in table["BuilderFlag"]
+        assert (name in trt.BuilderFlag.__members__) == (not RELEASE.startswith("11."))
+        assert '"%s"' % name in text
+
+
+def test_building_calls_no_method_that_is_not_listed():
+    text = sources()["trt_builder.py"]
+    owners = "builder|network|config|parser|profile|layer|tensor|error|first"
+    called = set(re.findall(r"\b(?:%s)\.([a-z_0-9]+)\b" % owners, text))
+    listed = {member for members in BUILDING.values() for member in members}
+    listed |= {member for _, member in SOMEWHERE}
+    assert called <= listed
 
 
 @pytest.mark.skipif(RELEASE != libraries.AS_821, reason="names are hidden for 8.2.1 alone")

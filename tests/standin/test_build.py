@@ -1,0 +1,167 @@
+"""`build` drives the real bindings of each release, and what it builds gives the golden tokens."""
+
+import re
+
+import pytest
+
+from edgeformer.backends import open_backend
+from edgeformer.engines.graphfile import read_graph
+from edgeformer.generation.golden import golden_mismatches
+from tests import bundles
+from tests.standin import libraries
+from tests.standin.arithmetic import compute_built, execute
+from tests.standin.build_verb import Calls, build, leftovers, only_set
+from tests.standin.conftest import RELEASE
+
+TYPED = RELEASE.startswith("11.")  # there, engines have the types of their graphs
+BY_POOL = RELEASE != libraries.AS_821
+no_fp16 = pytest.mark.skipif(TYPED, reason="TensorRT 11 takes no FP16 flag")
+PRECISIONS = ["fp32"] if TYPED else ["fp32", "fp16"]
+
+
+def built(folder, *words, **options):
+    """(bundle, set, stderr) after one build of a copy of the committed bundle."""
+    path = bundles.copied(options.pop("source", bundles.ROPE), folder)
+    status, err = build(path, *words, **options)
+    assert status == 0, err
+    assert leftovers(path) == []
+    return only_set(path) + (err,)
+
+
+@pytest.mark.parametrize("source", bundles.BOTH)
+@pytest.mark.parametrize("layout", ["split", "shared"])
+@pytest.mark.parametrize("rows", ["capacity", "buckets"])
+def test_what_is_built_gives_the_golden_tokens(source, layout, rows, tmp_path, standin):
+    standin.set_executor(execute)
+    words = ["--precision", "fp32", "--layout", layout, "--past-rows", rows]
+    bundle, engines, _ = built(tmp_path, *words, source=source)
+    assert (engines.layout, engines.precision, engines.cache_dtype) == (layout, "fp32", "float32")
+    compute_built(bundle, engines)
+    with open_backend(bundle, "trt") as backend:
+        assert engines.key in backend.reason
+        assert golden_mismatches(backend, bundle.manifest) == []
+
+
+@no_fp16
+def test_an_fp16_build_has_a_half_precision_cache_that_the_backend_drives(tmp_path, standin):
+    standin.set_executor(execute)
+    bundle, engines, _ = built(tmp_path)
+    assert (engines.precision, engines.cache_dtype) == ("fp16", "float16")
+    compute_built(bundle, engines)
+    golden = bundle.manifest.golden
+    with open_backend(bundle, "trt") as backend:
+        wrong = golden_mismatches(backend, bundle.manifest)
+    # the stand-in rounds cached rows alone, so that nearly every token stays the same
+    assert len(wrong) <= len(golden.greedy_ids) // 8
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_flags_and_network_of_each_precision(precision, tmp_path):
+    bundle, engines, _ = built(tmp_path, "--precision", precision)
+    for kind in ("decode", "prefill"):
+        calls = Calls(bundle, engines, kind)
+        expected = {"fp32": set(), "fp16": {"FP16", "OBEY_PRECISION_CONSTRAINTS", "TF32"}}
+        assert calls.flags == expected[precision]  # TF32 is on until it is cleared
+        assert calls.network == 1  # explicit batch up to 10, strongly typed in 11
+        assert calls.workspace == 256
+        assert set(calls.formats.values()) == {1}, "linear, not what TensorRT likes best"
+
+
+@no_fp16
+@pytest.mark.parametrize("source", bundles.BOTH)
+@pytest.mark.parametrize("kind", ["decode", "prefill"])
+def test_fp16_pins_the_layers_of_pinned_nodes_and_no_other(source, kind, tmp_path):
+    bundle, engines, _ = built(tmp_path, "--precision", "fp16", source=source)
+    layers = Calls(bundle, engines, kind).layers
+    file = bundle.manifest.graphs[kind].file
+    operators = {}
+    for node in read_graph(bundle.file(file), file).nodes:
+        operators.setdefault(node.operator, []).append(node.name)
+    for operator in ("Softmax", "ReduceMean", "Sqrt"):
+        for name in operators[operator]:
+            assert layers[name] == (0, 0), name
+    for operator in ("MatMul", "Gemm", "Sigmoid", "Split", "Transpose"):
+        for name in operators.get(operator, ()):
+            assert layers[name] == (None, None), name
+    # masks are INT32 until they are cast; a cast has an FP32 output and INT32 inside
+    for operator, types in (("Min", (None, None)), ("Cast", (None, 0))):
+        for name in operators[operator]:
+            assert layers[name] == types, name
+    pinned = [name for name, types in layers.items() if types != (None, None)]
+    assert all(name.startswith(("fp32/", "(Unnamed")) for name in pinned)
+    assert int(engines.flags[kind + "_fp32_layers"]) == len(pinned)
+
+
+@no_fp16
+def test_reshapes_of_the_parser_between_pinned_layers_are_pinned_and_others_are_not(tmp_path):
+    bundle, engines, _ = built(tmp_path, "--precision", "fp16")
+    layers = list(Calls(bundle, engines, "prefill").layers.items())
+    before = {}  # type of the reshape before a layer; the stand-in puts it right there
+    for (name, types), (following, _) in zip(layers, layers[1:]):
+        if name.startswith("(Unnamed"):
+            before[following] = types
+    # the divisor of a norm is a pinned square root; what a residual adds is a product in FP16
+    divisions = [name for name in before if name.endswith("norm/Div")]
+    assert len(divisions) == 5
+    assert {before[name] for name in divisions} == {(0, 0)}
+    residuals = [name for name in before if re.match(r"blocks\.\d/Add", name)]
+    assert residuals
+    assert {before[name] for name in residuals} == {(None, None)}
+
+
+@pytest.mark.parametrize(
+    ("layout", "ranges"),
+    [
+        ("split", {"decode": ([1, 1], [1, 1]), "prefill": ([8, 16], [1, 8])}),
+        ("shared", {"prefill": ([1, 16], [1, 8])}),
+    ],
+)
+def test_profiles_cover_what_a_backend_asks_for(layout, ranges, tmp_path):
+    bundle, engines, _ = built(tmp_path, "--precision", "fp32", "--layout", layout)
+    assert bundle.manifest.chunk == 16
+    found = {k: (list(e.tokens), list(e.rows)) for k, e in engines.engines.items()}
+    assert found == ranges
+    assert engines.past_rows == (bundle.manifest.capacity,)
+
+
+def test_workspace_tactics_and_timings_reach_the_builder(tmp_path):
+    import tensorrt
+
+    name = sorted(tensorrt.TacticSource.__members__)[0]
+    bit = 1 << int(tensorrt.TacticSource.__members__[name])
+    words = ["--precision", "fp32", "--workspace", "96", "--tactics", name.lower()]
+    bundle, engines, _ = built(tmp_path, *words)
+    first, second = Calls(bundle, engines, "decode"), Calls(bundle, engines, "prefill")
+    assert (first.workspace, first.tactics) == (96, bit)
+    assert first.timings == 0
+    assert second.timings == 16, "the second plan begins with the first one's timings"
+    assert engines.flags["tactics"] == name
+    assert engines.flags["prefill_workspace_mib"] == "96"
+
+
+@pytest.mark.skipif(not TYPED, reason="up to TensorRT 10 there is an FP16 flag")
+def test_fp16_from_fp32_graphs_is_refused_where_there_is_no_flag(tmp_path):
+    path = bundles.copied(bundles.ROPE, tmp_path)
+    status, err = build(path)
+    assert status == 2
+    assert "no FP16 flag" in err
+    assert "python -m edgeformer.export RECIPE.toml --precision fp16" in err
+
+
+def test_the_parent_imports_neither_tensorrt_nor_cuda(tmp_path):
+    import subprocess
+    import sys
+
+    from tests.standin.conftest import FOLDER
+
+    path = bundles.copied(bundles.ROPE, tmp_path)
+    code = (
+        "import sys\nfrom edgeformer.__main__ import main\n"
+        "status = main(['build', %r, '--precision', 'fp32', '--memory', '4000'])\n"
+        "found = [n for n in ('tensorrt', 'pycuda', 'numpy') if n in sys.modules]\n"
+        "sys.exit(repr(found) if found else status)" % path
+    )
+    env = libraries.environment(RELEASE, FOLDER)
+    run = subprocess.run([sys.executable, "-c", code], env=env, stderr=subprocess.PIPE, timeout=60)
+    assert run.returncode == 0, run.stderr
+    only_set(path)
