@@ -3,13 +3,13 @@
 On PYTHONPATH beside the bindings' folder, with the stand-ins on LD_LIBRARY_PATH.
 """
 
+import importlib
 import os
 import sys
 
-import tensorrt_bindings
-
 from tests.standin import libraries
 
-sys.modules["tensorrt"] = tensorrt_bindings
+bindings = importlib.import_module("tensorrt_bindings")
+sys.modules["tensorrt"] = bindings
 if os.environ[libraries.VARIABLE] == libraries.AS_821:
-    libraries.hide_all_but(tensorrt_bindings, libraries.names_of("8.2.1"))
+    libraries.hide_all_but(bindings, libraries.names_of("8.2.1"))
