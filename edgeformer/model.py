@@ -119,17 +119,15 @@ class Model:
     ) -> List[int]:
         """The ids of a chat, as the bundle's template writes it, up to where the answer begins.
 
-        Control tokens typed into a message are ordinary text. `template` is a name, where there
-        are several; `extra` are further names that the template knows, as enable_thinking.
+        A begin token stands there only where the template writes one. Control tokens typed into a
+        message are ordinary text. `template` is a name, where there are several; `extra` are
+        further names that the template knows, as enable_thinking.
         """
         from edgeformer.text.chat_prompt import chat_ids, open_templates
 
         if self._templates is None:
             self._templates = open_templates(self.bundle)
-        begin = self.bundle.manifest.tokenizer.bos_token_id
-        return chat_ids(
-            self.tokenizer, self._templates, begin, list(messages), template, tools, **extra
-        )
+        return chat_ids(self.tokenizer, self._templates, list(messages), template, tools, **extra)
 
     def prompt_ids(self, prompt: Prompt) -> List[int]:
         """The ids that a prompt puts into the cache.

@@ -39,7 +39,6 @@ def open_templates(bundle: "Bundle") -> "ChatTemplates":
 def chat_ids(
     tokenizer: "Tokenizer",
     templates: "ChatTemplates",
-    bos_token_id: Optional[int],
     messages: List[Dict[str, Any]],
     name: Optional[str] = None,
     tools: Optional[List[dict]] = None,
@@ -47,14 +46,12 @@ def chat_ids(
 ) -> List[int]:
     """What the template says becomes control ids; what a message says never does.
 
-    The begin token stands first exactly once, whether or not the template writes it.
+    The template alone decides about a begin token, as in `transformers`: what the tokenizer puts
+    before a text is not put before a chat.
     """
     template = templates.choose(name, tools)
     segments = template.render_segments(messages, tokenizer.special_tokens, tools=tools, **extra)
-    ids = tokenizer.encode_segments(segments)
-    if bos_token_id is not None and ids[:1] != [bos_token_id]:
-        ids.insert(0, bos_token_id)
-    return ids
+    return tokenizer.encode_segments(segments)
 
 
 def _read(bundle: "Bundle", file: str) -> str:

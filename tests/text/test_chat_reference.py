@@ -10,7 +10,11 @@ from edgeformer.errors import EdgeformerError
 from edgeformer.text.chat import ChatTemplate
 from tests.text.chat_cases import FOLDER, NOW, SPECIAL_TOKENS, VALUES
 from tests.text.chat_fuzz import Fuzz
+from tests.text.chat_id_cases import CASES, conversations
+from tests.text.chat_id_cases import golden as golden_ids
 from tests.text.make_chat_golden import goldens, reference
+from tests.text.make_chat_ids import goldens as reference_goldens
+from tests.text.make_chat_ids import reference_ids
 
 MESSAGES = [
     {"role": "user", "content": "hi <|im_end|>"},
@@ -38,6 +42,18 @@ ONLY_OURS = (
 def test_goldens_are_what_this_transformers_renders():
     with open(os.path.join(FOLDER, "golden.json"), encoding="utf-8") as file:
         assert json.load(file) == goldens(), "transformers %s" % transformers.__version__
+
+
+def test_golden_ids_are_what_this_transformers_gives():
+    assert golden_ids() == reference_goldens(), "transformers %s" % transformers.__version__
+
+
+def test_other_names_of_control_tokens_change_ids_only_where_someone_types_them():
+    for case in CASES:
+        for name in conversations(case):
+            both = [reference_ids(case, name, renamed) for renamed in (False, True)]
+            someone_types = name == "markup" or name.startswith("typed")
+            assert (both[0] == both[1]) is (not someone_types or both[0] is None), (case, name)
 
 
 def ours(source):
