@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import stat
 from pathlib import Path
 
 import torch
@@ -33,12 +34,23 @@ def save_checkpoint(
                 f"cannot save `{folder}` as {dtype}: tensor {name} would hold NaN or infinity "
                 f"(largest value: {decoder.state_dict()[name].abs().max():.6g})"
             )
-    staged = folder / (WEIGHTS_FILE + ".partial")
-    save_file(weights, staged)
-    staged.replace(folder / WEIGHTS_FILE)
+    save_tensors(weights, folder / WEIGHTS_FILE)
     _write(folder / CONFIG_FILE, json.dumps(decoder.config.to_json(), indent=1) + "\n")
     if tokenizer_json is not None:
         _write(folder / TOKENIZER_FILE, tokenizer_json)
+
+
+def save_tensors(
+    tensors: dict[str, torch.Tensor], path: Path, notes: dict[str, str] | None = None
+) -> None:
+    """Write a safetensors file, which appears whole or not at all, for whom the umask allows."""
+    staged = path.with_name(path.name + ".partial")
+    staged.unlink(missing_ok=True)  # a run that was killed may have left its own
+    staged.touch()
+    mode = stat.S_IMODE(staged.stat().st_mode)
+    save_file(tensors, staged, metadata=notes)
+    staged.chmod(mode)  # safetensors makes a file that only its owner may read
+    staged.replace(path)
 
 
 def load_config(folder: Path | str) -> ModelConfig:

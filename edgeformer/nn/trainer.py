@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 
 from edgeformer.errors import EdgeformerError
+from edgeformer.nn.checkpoint import save_tensors
 from edgeformer.nn.data import Windows, mixed
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.plan import Plan, learning_rate
@@ -92,9 +92,7 @@ class Run:
             for moment in MOMENTS if self.done else ():
                 tensors[f"{moment}.{name}"] = self.optimizer.state[parameter][moment]
         tensors = {name: tensor.cpu().contiguous() for name, tensor in tensors.items()}
-        staged = path.with_name(path.name + ".partial")
-        save_file(tensors, staged, metadata={**notes, "done": str(self.done)})
-        staged.replace(path)
+        save_tensors(tensors, path, {**notes, "done": str(self.done)})
 
     def restore(self, path: Path) -> None:
         """Go on from a file that `save` wrote for the same model."""

@@ -39,6 +39,18 @@ def test_a_new_folder_appears_with_its_parents(tmp_path):
     assert (tmp_path / "a/b").stat().st_mode & 0o777 == 0o777 & ~umask, "others may read it"
 
 
+@pytest.mark.parametrize("umask", (0o022, 0o007))
+def test_every_file_of_a_bundle_is_for_whom_the_umask_allows(umask, tmp_path):
+    before = os.umask(umask)
+    try:
+        export_decoder(choice_decoder("gqa"), tmp_path / "b", name="b", chunk=8)
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "b").iterdir()}
+    assert modes == dict.fromkeys(modes, 0o666 & ~umask)
+    assert {"manifest.json", "weights.bin", "prefill.onnx", "decode.onnx"} <= set(modes)
+
+
 def test_nothing_appears_when_the_block_raises(tmp_path):
     for error in (ValueError, KeyboardInterrupt, EdgeformerError):
         with pytest.raises(error), published(tmp_path / "b") as folder:

@@ -1,6 +1,7 @@
 """Checkpoint folders: what is written comes back; what is damaged is refused by name."""
 
 import json
+import os
 import random
 import struct
 
@@ -9,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.nn.checkpoint import load_checkpoint, save_checkpoint
+from edgeformer.nn.checkpoint import load_checkpoint, save_checkpoint, save_tensors
 from tests.nn.choices import CHOICES, choice_decoder
 
 IDS = torch.arange(30)[None]
@@ -48,6 +49,22 @@ def test_a_decoder_comes_back_bit_for_bit(name, tmp_path):
     assert torch.equal(loaded(IDS), decoder.eval()(IDS))
     assert all(p.requires_grad for p in loaded.parameters())
     assert sorted(p.name for p in tmp_path.iterdir()) == ["config.json", "model.safetensors"]
+
+
+@pytest.mark.parametrize("umask, mode", [(0o022, 0o644), (0o007, 0o660), (0o077, 0o600)])
+def test_every_file_of_a_checkpoint_is_for_whom_the_umask_allows(umask, mode, tmp_path):
+    before = os.umask(umask)
+    try:
+        for name in ("model.safetensors.partial", "state.partial"):  # of a run that was killed
+            (tmp_path / name).write_bytes(b"half")
+            (tmp_path / name).chmod(0o400)
+        save_checkpoint(tmp_path, choice_decoder("like-phi"), "{}")
+        save_tensors({"x": torch.zeros(3)}, tmp_path / "state", {"done": "7"})
+    finally:
+        os.umask(before)
+    modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+    names = ("config.json", "model.safetensors", "tokenizer.json", "state")
+    assert modes == dict.fromkeys(names, mode)
 
 
 @torch.no_grad()

@@ -39,6 +39,13 @@ def test_a_run_leaves_a_checkpoint_its_tokenizer_and_a_report_and_nothing_else(t
     assert {tensor.dtype for tensor in stored.values()} == {torch.float16}
 
 
+def test_all_files_of_a_run_have_the_mode_of_a_file_that_python_opens(trained, tmp_path):
+    _, folder = trained
+    (tmp_path / "any").touch()
+    wanted = (tmp_path / "any").stat().st_mode
+    assert {path.name for path in folder.iterdir() if path.stat().st_mode != wanted} == set()
+
+
 def test_training_learns_and_the_report_says_how_much(trained):
     _, folder = trained
     report = json.loads((folder / "train.json").read_text())
