@@ -31,6 +31,8 @@ _GET_PACKAGE = (
     "apt-get download r-cran-janeaustenr && dpkg-deb -x r-cran-janeaustenr_*.deb janeausten, "
     "then give janeausten/usr/lib/R/site-library/janeaustenr/data"
 )
+# In no extra: it brings pandas and xarray, and only who makes the demo model again needs it.
+_GET_RDATA = "python -m pip install rdata==1.1.0"
 _HEADING = re.compile(r"(chapter|volume) +([ivxl]+|[0-9]+)", re.IGNORECASE)
 _END = re.compile(r"(the end|finis)\.?|a note on the text", re.IGNORECASE)
 _EDITOR = re.compile(r"\[(at this point in|end volume)[^\]]*\]?", re.IGNORECASE)
@@ -43,16 +45,16 @@ def read_austen(folder: Path) -> dict[str, list[str]]:
     there stand a length of 4 bytes and the novel's lines.
     """
     try:
-        import rdata
-    except ImportError as error:
-        raise EdgeformerError(
-            "reading R's data files takes the package rdata, which is not installed; "
-            "pip install rdata"
-        ) from error
-    try:
         index, data = (folder / "Rdata.rdx").read_bytes(), (folder / "Rdata.rdb").read_bytes()
     except OSError as error:
         raise EdgeformerError(f"cannot read the novels: {error}; {_GET_PACKAGE}") from error
+    try:
+        import rdata
+    except ModuleNotFoundError as error:
+        raise EdgeformerError(
+            f"reading R's data files takes the package {error.name}, which is not installed; run "
+            f"`{_GET_RDATA}`, with Python 3.11 or newer"
+        ) from error
 
     def value(packed: bytes):
         raw = zlib.decompress(packed, wbits=zlib.MAX_WBITS | 32)  # gzip or zlib

@@ -1,8 +1,7 @@
 """How a novel's lines become a text to train on."""
 
-import importlib.util
-
-import pytest
+import sys
+from pathlib import Path
 
 from edgeformer.nn import corpora
 
@@ -53,7 +52,19 @@ def test_the_end_of_a_novel_is_held_out_in_whole_paragraphs():
     assert len(corpora.split(novel, 0.051)[1]) == 3
 
 
-@pytest.mark.skipif(importlib.util.find_spec("rdata") is None, reason="needs the package rdata")
 def test_a_folder_without_the_novels_is_refused_with_the_way_to_get_them(tmp_path, capsys):
     assert corpora.main(["austen", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
     assert "apt-get download r-cran-janeaustenr" in capsys.readouterr().err
+
+
+def test_without_rdata_the_error_has_the_command_of_the_models_page(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "rdata", None)
+    for name in ("Rdata.rdx", "Rdata.rdb"):
+        (tmp_path / name).write_bytes(b"x")
+    assert corpora.main(["austen", str(tmp_path), "-o", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert "takes the package rdata, which is not installed" in said
+    command = said.split("`")[1]
+    page = Path(__file__).parents[2] / "export/models/nano-austen/README.md"
+    assert command in page.read_text().splitlines()
+    assert not (tmp_path / "out" / "austen.txt").exists()
