@@ -54,27 +54,17 @@ def check_precision(manifest: Manifest, here: Here, precision: str, force: bool)
     """Whether the graphs' own types are the engines'; an error where it cannot be built here."""
     stored, name = manifest.precision, manifest.name
     export = "export it again: python -m edgeformer.export RECIPE.toml --precision {} -o BUNDLE"
+    if precision == "int8" and not force:
+        _check_int8(here)
     gives = {"fp32": ("fp32", "fp16"), "fp16": ("fp16",), "int8-qdq": ("int8",)}.get(stored, ())
     if precision not in gives:
-        wanted = {"int8": "int8-qdq", "fp16": "fp32", "fp32": "fp32"}[precision]
+        needed = {"int8": "int8-qdq", "fp16": "fp32", "fp32": "fp32"}[precision]
         can = f"--precision {' or '.join(gives)} can be built from them; " if gives else ""
         raise EdgeformerError(
-            f"{name} holds {stored} graphs and --precision {precision} needs {wanted} graphs; "
+            f"{name} holds {stored} graphs and --precision {precision} needs {needed} graphs; "
             + can
-            + export.format(wanted)
+            + export.format(needed)
         )
-    if precision == "int8" and not force:
-        for target in TARGETS.values():
-            version = target.compute_capability
-            here_too = version and "%d.%d" % version == here.compute_capability
-            if here_too and "int8" in target.refused:
-                raise EdgeformerError(target.refused["int8"] + "; --force tries it all the same")
-        if not here.fast_int8:
-            raise EdgeformerError(
-                f"{here.name} has no fast INT8, says TensorRT {here.tensorrt}: an INT8 engine "
-                "would be no faster than FP16; use a bundle of fp32 graphs and --precision fp16, "
-                "or --force"
-            )
     if stored == "fp16" and not here.has_types:
         raise EdgeformerError(
             f"{name} holds fp16 graphs, which TensorRT {here.tensorrt} does not take (10 and newer "
@@ -87,6 +77,20 @@ def check_precision(manifest: Manifest, here: Here, precision: str, force: bool)
             "--precision fp32"
         )
     return stored == "fp16" or not here.has_flags
+
+
+def _check_int8(here: Here) -> None:
+    """Refuse INT8 where the GPU has none: for the boards that are known, and for all others."""
+    for target in TARGETS.values():
+        version = target.compute_capability
+        here_too = version and "%d.%d" % version == here.compute_capability
+        if here_too and "int8" in target.refused:
+            raise EdgeformerError(target.refused["int8"] + "; --force tries it all the same")
+    if not here.fast_int8:
+        raise EdgeformerError(
+            f"{here.name} has no fast INT8, says TensorRT {here.tensorrt}: an INT8 engine would be "
+            "no faster than FP16; use --precision fp16, or --force to try"
+        )
 
 
 def past_rows(text: str, capacity: int) -> Tuple[int, ...]:

@@ -173,3 +173,11 @@ def test_without_tensorrt_engines_are_told_of_and_auto_takes_the_cpu(bundle, mon
     with open_backend(opened, "auto") as backend:
         assert backend.name == "ort"
         assert "pycuda cannot be imported" in backend.reason
+
+
+def test_what_a_builder_has_not_renamed_yet_does_not_count(bundle):
+    written(bundle, record(bundle))
+    folder = os.path.join(bundle, "engines")
+    assert len(engine_sets(Bundle.open(bundle))[0]) == 1
+    os.rename(os.path.join(folder, KEY), os.path.join(folder, "." + KEY + ".part-17"))
+    assert engine_sets(Bundle.open(bundle)) == ([], [])

@@ -91,6 +91,7 @@ typedef struct ParserError {
 } ParserError;
 
 static void *logger;
+const char *standin_fault_text(void); /* libcuda.c */
 
 /* Every kind of object: its methods, and one implementation with a public face. */
 #define KIND(kind, Type)                                                       \
@@ -536,6 +537,7 @@ static void *build(Simple *builder, Object *network_face, Object *config_face) {
     for (int index = 0; index < network->input_count; index++)
         if (profiled(config->profile, network->inputs[index]) == -2) return NULL;
     if (!check_types(network, config) || !survives(config)) return NULL;
+    if (*standin_fault_text()) return told("stand-in: %s", standin_fault_text()), NULL;
     plan = open_memstream(&text, &size);
     fprintf(plan, "STANDIN %u 65536\n", (network->hash >> 2 << 1) | (unsigned)half_cache);
     for (int index = 0; index < network->input_count; index++)

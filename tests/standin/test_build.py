@@ -1,17 +1,22 @@
 """`build` drives the real bindings of each release, and what it builds gives the golden tokens."""
 
 import re
+import subprocess
+import sys
 
 import pytest
 
 from edgeformer.backends import open_backend
+from edgeformer.engines.building import build_engines
 from edgeformer.engines.graphfile import read_graph
+from edgeformer.engines.here import probe
+from edgeformer.engines.wanted import Asked
 from edgeformer.generation.golden import golden_mismatches
 from tests import bundles
 from tests.standin import libraries
 from tests.standin.arithmetic import compute_built, execute
-from tests.standin.build_verb import Calls, build, leftovers, only_set
-from tests.standin.conftest import RELEASE
+from tests.standin.build_verb import FAULTS, Calls, build, leftovers, only_set
+from tests.standin.conftest import FOLDER, RELEASE
 
 TYPED = RELEASE.startswith("11.")  # there, engines have the types of their graphs
 BY_POOL = RELEASE != libraries.AS_821
@@ -148,12 +153,43 @@ def test_fp16_from_fp32_graphs_is_refused_where_there_is_no_flag(tmp_path):
     assert "python -m edgeformer.export RECIPE.toml --precision fp16" in err
 
 
+def built_here(path, asked, force, monkeypatch, **manifest):
+    """The set that a bundle with another manifest gets; no exporter writes such a one yet."""
+    env = libraries.environment(RELEASE, FOLDER, EDGEFORMER_STANDIN_GPU="87", **{FAULTS: "int8=1"})
+    for name in env:
+        monkeypatch.setenv(name, env[name])
+    bundle = bundles.opened(path, **manifest)
+    here = probe(lambda line: None)
+    made = build_engines(bundle, here, asked, ("split",), 4 << 30, force, lambda line: None)
+    assert made.is_new
+    return bundle, made.engines
+
+
+@no_fp16
+def test_int8_from_quantized_graphs_allows_int8_and_fp16_and_pins_the_same(tmp_path, monkeypatch):
+    path = bundles.copied(bundles.ROPE, tmp_path)
+    asked = Asked("int8", (100,), (256,), ())
+    bundle, engines = built_here(path, asked, False, monkeypatch, precision="int8-qdq")
+    assert (engines.precision, engines.cache_dtype) == ("int8", "float16")
+    calls = Calls(bundle, engines, "decode")
+    assert calls.flags == {"FP16", "INT8", "OBEY_PRECISION_CONSTRAINTS", "TF32"}
+    assert calls.layers["fp32/blocks.0/attention/Softmax"] == (0, 0)
+
+
+@pytest.mark.skipif(RELEASE.startswith("8."), reason="no strong typing before TensorRT 10")
+@pytest.mark.parametrize("stored", ["fp16"] + ["int8-qdq"] * TYPED)  # to 10, INT8 has a flag
+def test_typed_graphs_make_a_strongly_typed_network_and_no_flags(stored, tmp_path, monkeypatch):
+    path = bundles.copied(bundles.ROPE, tmp_path)
+    asked = Asked(stored.split("-")[0], (100,), (256,), ())
+    bundle, engines = built_here(path, asked, False, monkeypatch, precision=stored)
+    calls = Calls(bundle, engines, "prefill")
+    assert calls.flags == {"TF32"}  # as TensorRT has it
+    assert calls.network == (1 if TYPED else 3)
+    assert set(calls.layers.values()) == {(None, None)}
+    assert engines.flags["typing"] == "graph"
+
+
 def test_the_parent_imports_neither_tensorrt_nor_cuda(tmp_path):
-    import subprocess
-    import sys
-
-    from tests.standin.conftest import FOLDER
-
     path = bundles.copied(bundles.ROPE, tmp_path)
     code = (
         "import sys\nfrom edgeformer.__main__ import main\n"
