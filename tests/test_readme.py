@@ -24,6 +24,7 @@ PROGRAMS = [
     "edgeformer check",
     "edgeformer info",
     "edgeformer plan",
+    "edgeformer build",
     "edgeformer.export",
     "edgeformer.export inspect",
     "edgeformer.export lint",

@@ -1,5 +1,6 @@
 """`python -m edgeformer build` in a process of its own, and what its plans tell of the calls."""
 
+import hashlib
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from edgeformer.engines.record import engine_sets, plan_path
 from tests.standin import libraries
 from tests.standin.conftest import FOLDER, RELEASE
 
+FP32 = ("--precision", "fp32", "--layout", "shared")  # one plan, in every release
 FAULTS = "EDGEFORMER_STANDIN_BUILD"  # what tests/standin/builder.c listens to
 
 
@@ -48,6 +50,31 @@ def leftovers(path):
     names = os.listdir(os.path.join(path, "engines"))
     known = re.compile(r"(fp16|fp32|int8)-(split|shared)-[0-9a-f]{16}(\.\d+)?\Z|timings-|\.lock\Z")
     return sorted(name for name in names if not known.match(name))
+
+
+def failed(path, *words, **options):
+    """The error of a build that must fail and leave nothing."""
+    status, err = build(path, *words, **options)
+    assert status == 2, err
+    bundle = Bundle.open(path)
+    assert engine_sets(bundle) == ([], [])
+    if os.path.isdir(os.path.join(path, "engines")):
+        assert leftovers(path) == []
+    error = err[err.index("error: ") :]
+    assert "{" not in error or "ForeignNode" in error, "a message with an unfilled place"
+    return error
+
+
+def check_whole(path):
+    """Whatever counts as a set is complete, to the last byte."""
+    bundle = Bundle.open(path)
+    usable, refused = engine_sets(bundle)
+    assert refused == []
+    for engines in usable:
+        for engine in engines.engines.values():
+            with open(plan_path(bundle, engines, engine), "rb") as file:
+                assert hashlib.sha256(file.read()).hexdigest() == engine.sha256
+    return usable
 
 
 class Calls:
