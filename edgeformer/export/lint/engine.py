@@ -12,6 +12,7 @@ from edgeformer.export.lint import (
     rules_attributes,  # noqa: F401  the rules put themselves in the list
     rules_constants,  # noqa: F401
     rules_quantization,  # noqa: F401
+    rules_schema,  # noqa: F401
     rules_types,  # noqa: F401
 )
 from edgeformer.export.lint.finding import ERROR, NOTE, Finding
@@ -20,7 +21,10 @@ from edgeformer.export.lint.origin import origin
 from edgeformer.export.lint.rewrites import FUNCTION, FUSED, rewrite_of
 from edgeformer.export.lint.rule import RULES, Problem, Rule
 from edgeformer.export.lint.table import first_version, operator_table, type_name
+from edgeformer.export.lint.whole import check_whole
 from edgeformer.targets import PARSERS, Parser, Target
+
+OLDEST_OPSET = 7  # the parser refuses older rules of broadcasting
 
 EVERY = [rule for rule in RULES if not rule.operators]
 BY_OPERATOR: dict[str, list[Rule]] = {}
@@ -51,6 +55,7 @@ def lint_model(
     functions = frozenset((function.domain, function.name) for function in model.functions)
     context = Context(parser, opset_of(model), portable, functions)
     findings = [*_file(model, context, target)]
+    findings += [] if portable else [*check_whole(model)]  # the export checks that by itself
     kinds: Counter[str] = Counter()
     for scope in scopes(model):
         for node in scope.nodes:
@@ -77,6 +82,10 @@ def _file(model: onnx.ModelProto, context: Context, target: Target | None) -> It
         since = next((p.title for p in PARSERS if p.opset.value >= opset), "")
         rewrite = f"torch.onnx.export(..., dynamo=False, opset_version={parser.opset.value})"
         yield Finding("opset", ERROR, "", "", "", fact, rewrite, since)
+    if opset < OLDEST_OPSET:
+        fact = f"opset {opset}; it must be at least {OLDEST_OPSET}"
+        rewrite = "onnx.version_converter.convert_version(model, 13), or export it again"
+        yield Finding("opset", ERROR, "", "", "", fact, rewrite)
     if model.functions and not parser.functions:
         fact = f"{len(model.functions)} functions of the model's own, such as "
         fact += model.functions[0].name

@@ -33,8 +33,11 @@ class Rule:
 RULES: list[Rule] = []
 # Rules about a file or about operators that are missing; the engine itself applies them.
 FILE_RULES = {
-    "opset": "the opset is newer than the parser documents",
+    "opset": "the opset is newer than the parser documents, or older than 7",
     "ir": "the IR version is newer than the parser was built for, or than the Nano's onnxruntime",
+    "names": "a name that nothing makes or that is made twice, or nodes in a circle",
+    "sizes": "sizes that do not fit, by ONNX's own inference",
+    "external-data": "weights outside the file's folder, or of another length than their tensor",
     "function": "functions of the model's own, before TensorRT 9",
     "int64": "INT64 becomes INT32 before TensorRT 9 (note)",
     "double": "DOUBLE becomes FP32 (note)",

@@ -92,13 +92,23 @@ def _cast_target(site: Site) -> Iterator[Problem]:
         yield Problem(f"a cast to {target or 'an unknown type'}", REWRITES.get(target, ""))
 
 
-@rule("range-type", "Range", title="a Range that is computed must be INT32 before TensorRT 8.4")
+@rule(
+    "range-type",
+    "Range",
+    title="a Range that is computed must be INT32 before TensorRT 8.4, and in no version reads a "
+    "float input of the graph",
+)
 def _range(site: Site) -> Iterator[Problem]:
     computed = [name for i, name in enumerate(site.node.input) if not site.is_constant(i)]
+    floats = [name for name in computed if site.type(name) not in ("", "INT32", "INT64")]
     kinds = {site.type(name) for name in computed} - {"", "INT32"}
+    made = {name for node in site.scope.nodes for name in node.output}
     if kinds and site.is_before("8.5"):
         fact = f"computed from {kinds.pop()}; only constants may be floats here"
         yield Problem(fact, "count in INT32 and cast the result")
+    elif site.scope.outer is None and not made.issuperset(floats):
+        fact = "computed from a float input of the graph, and sizes are counted in integers"
+        yield Problem(fact, "make that input INT32")
 
 
 @rule("clip-fp16", "Clip", title="Clip in FP16 with bounds that are computed")

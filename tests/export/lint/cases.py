@@ -6,6 +6,7 @@
 import numpy as np
 from onnx import helper
 
+from tests.export.lint.cases_whole import WHOLE, unary
 from tests.export.lint.nodes import BF16, BOOL, F16, F32, F64, I8, I32, I64, U8, graph, model, node
 
 ZERO = np.int8(0)
@@ -13,10 +14,6 @@ AXES = np.array([0], np.int64)
 FUNCTION = helper.make_function(
     "own", "Twice", ["a"], ["b"], [node("Add", "aa", "b")], [helper.make_opsetid("", 13)]
 )
-
-
-def unary(operator, kind, **options):
-    return model(node(operator, "x", **options), inputs={"x": kind})
 
 
 def cast(kind):
@@ -50,8 +47,12 @@ def cumsum(computed, kind=F32):
     )
 
 
-def range_(kind, constant=False):
+def range_(kind, constant=False, cast=False):
     parts = {"s": kind, "l": kind, "d": kind}
+    if cast:
+        casts = [node("Cast", key, key.upper(), f"cast-{key}", to=kind) for key in parts]
+        inputs = {key: (I32, []) for key in parts}
+        return model(*casts, node("Range", "SLD"), inputs=inputs)
     if constant:
         values = {name: np.float32(i + 1) for i, name in enumerate("sld")}
         return model(node("Range", "sld"), constants=values)
@@ -190,6 +191,7 @@ def pad(mode, opset=13):
 UNKNOWN = model(node("Mystery", "x", ["h"], domain="own"), node("Relu", "h"), inputs={"x": F32})
 
 CASES = [
+    *WHOLE,
     ("opset", "8.2", model(node("Relu", "x"), inputs={"x": F32}, opset=14), unary("Relu", F32)),
     ("ir", "8.2", model(node("Relu", "x"), inputs={"x": F32}, ir=9), unary("Relu", F32)),
     (
@@ -244,8 +246,9 @@ CASES = [
     ("cast-target", "8.5", cast(U8), "8.6"),
     ("cast-target", "8.6", cast(BF16), "10"),
     ("cast-target", "8.2", cast(U8), cast(I64)),
-    ("range-type", "8.2", range_(F32), "8.5"),
-    ("range-type", "8.2", range_(F32), range_(I64)),
+    ("range-type", "8.2", range_(F32, cast=True), "8.5"),
+    ("range-type", "10", range_(F32), range_(I64)),
+    ("range-type", "10", range_(F32), range_(F32, cast=True)),
     ("range-type", "8.2", range_(F32), range_(F32, constant=True)),
     ("clip-fp16", "10", clip(F16, computed=True), clip(F16, computed=False)),
     ("clip-fp16", "8.2", clip(F16, computed=True), clip(F32, computed=True)),
