@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import shlex
 import sys
 from collections.abc import Sequence
@@ -62,22 +61,11 @@ def _lint(words: Sequence[str]) -> int:
 
 
 def _inspect(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m edgeformer.export inspect",
-        description="Say what a checkpoint is, its sizes, and what is not supported, without "
-        "reading its weights. Exit 0: it can be exported. 1: it cannot.",
-    )
-    parser.add_argument("model", metavar="PATH_OR_HUB_ID", help="folder, GGUF file or hub id")
-    parser.add_argument("--json", action="store_true", help="one JSON document on stdout")
-    args = parser.parse_args(words)
     try:
-        from edgeformer.nn.sources import open_source
-        from edgeformer.nn.sources.inspect import describe, described
+        from edgeformer.export import inspect
     except ModuleNotFoundError as error:
         raise _missing(error) from error
-    facts = describe(open_source(args.model))
-    print(json.dumps(facts) if args.json else described(facts))
-    return 1 if facts["unsupported"] else 0
+    return inspect.main(words)
 
 
 def _missing(error: ModuleNotFoundError) -> EdgeformerError:

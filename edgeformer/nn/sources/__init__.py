@@ -8,6 +8,8 @@ from edgeformer.errors import EdgeformerError
 from edgeformer.nn.sources.huggingface import CONFIG, PICKLES, HuggingFaceSource, refuse_pickle
 from edgeformer.nn.sources.source import Source
 
+BUNDLE = "manifest.json"
+
 __all__ = ["Source", "open_source"]
 
 
@@ -34,6 +36,11 @@ def open_source(path_or_id: Path | str) -> Source:
 def _open_folder(folder: Path) -> Source:
     if (folder / CONFIG).exists():
         return HuggingFaceSource(folder)
+    if (folder / BUNDLE).exists():
+        raise EdgeformerError(
+            f"`{folder}` is a bundle, which an export has made already; what is in it: "
+            f"python -m edgeformer info {folder}"
+        )
     ggufs = sorted(path for path in folder.iterdir() if path.suffix == ".gguf")
     if len(ggufs) == 1:
         return _open_file(ggufs[0])

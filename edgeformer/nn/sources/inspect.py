@@ -27,7 +27,10 @@ ALWAYS = (
 
 
 def describe(source: Source) -> dict[str, Any]:
-    """Plain values for JSON. `unsupported` is empty where the checkpoint can be exported."""
+    """Plain values for JSON. `unsupported` is empty where the weights can be exported.
+
+    `tokenizer` and `notes` are for whoever makes the tokenizer, too.
+    """
     stored = [source.stored(name) for name in source.names()]
     precisions: dict[str, dict[str, int]] = {}
     for tensor in stored:
@@ -42,11 +45,13 @@ def describe(source: Source) -> dict[str, Any]:
         "stored": {"tensors": len(stored), "bytes": sum(t.bytes for t in stored)},
         "stored_by_precision": precisions,
         "tokenizer_files": sorted(source.tokenizer_files),
+        "tokenizer": None,
         "tokenizer_model": source.metadata.get("tokenizer.ggml.model"),
         "chat_templates": sorted(source.chat_templates),
         "eos_token_ids": source.eos_token_ids,
         "model": None,
         "exported": None,
+        "notes": [],
         "unsupported": [],
     }
     try:
@@ -68,7 +73,7 @@ def described(facts: dict[str, Any]) -> str:
         f"{facts['where']}: {facts['kind']}, model type {facts['model_type']}, "
         f"licence {facts['license'] or 'not stated'}",
         f"stored: {_size(facts['stored']['bytes'])} ({stored})",
-        f"tokenizer: {', '.join(facts['tokenizer_files']) or facts['tokenizer_model'] or 'none'}",
+        f"tokenizer: {_tokenizer(facts)}",
         f"chat templates: {', '.join(facts['chat_templates']) or 'none'}",
         f"end tokens: {', '.join(map(str, facts['eos_token_ids'])) or 'none'}",
     ]
@@ -83,8 +88,15 @@ def described(facts: dict[str, Any]) -> str:
             f"weights, exported: {sizes}",
             f"cache: {_size(exported['cache_bytes_per_token'])} a token in fp32",
         ]
+    lines += [f"note: {note}" for note in facts["notes"]]
     lines += [f"NOT SUPPORTED: {reason}" for reason in facts["unsupported"]]
     return "\n".join(lines)
+
+
+def _tokenizer(facts: dict[str, Any]) -> str:
+    stored = ", ".join(facts["tokenizer_files"]) or facts["tokenizer_model"] or "none"
+    made = facts["tokenizer"]
+    return stored if made is None else f"{made['kind']}, {made['ids']} ids ({stored})"
 
 
 def _model(config: ModelConfig) -> dict[str, Any]:
