@@ -144,30 +144,40 @@ def _set_precision(network: Any, config: Any, job: Dict[str, Any]) -> int:
 
 
 def _pin(network: Any, prefix: str) -> int:
-    """Set layers whose names begin with `prefix`, and reshapes between them, to FP32.
+    """Set layers whose names begin with `prefix` to FP32, and what lies between and before them.
 
     The parser puts reshapes without a node's name behind a layer so that ranks agree: a sum of
-    squares that is FP32 before one and after it must not be FP16 in it.
+    squares that is FP32 before one and after it must not be FP16 in it. And it makes a layer of
+    each constant: tables of positions and the epsilon of a norm must not be rounded either.
     """
     inside: Set[str] = set()  # tensors that pinned layers make
-    count = 0
+    constants: Dict[str, List[Any]] = {}  # tensor -> the constant and reshapes that it comes from
+    pinned: Set[str] = set()
     for index in range(network.num_layers):
         layer = network.get_layer(index)
-        first = layer.get_input(0) if layer.num_inputs else None
-        if first is None:
-            continue
-        between = layer.name.startswith(UNNAMED) and first.name in inside
-        if not (layer.name.startswith(prefix) or between):
-            continue
+        inputs = [layer.get_input(i) for i in range(layer.num_inputs)]
         outputs = [layer.get_output(i) for i in range(layer.num_outputs)]
-        inside.update(tensor.name for tensor in outputs)
-        if _is_float(first):
-            layer.precision = trt.DataType.FLOAT
-        floats = [i for i, tensor in enumerate(outputs) if _is_float(tensor)]
-        for i in floats:
-            layer.set_output_type(i, trt.DataType.FLOAT)
-        count += 1 if floats else 0  # INT32 stays what it is, whatever the flags
-    return count
+        unnamed = layer.name.startswith(UNNAMED)
+        if not inputs or (unnamed and inputs[0].name in constants):
+            before = constants[inputs[0].name] if inputs else []
+            constants[outputs[0].name] = before + [layer]
+        elif layer.name.startswith(prefix) or (unnamed and inputs[0].name in inside):
+            group = [layer]
+            for tensor in inputs:  # None is an input that is left out
+                group += constants.get(tensor.name, []) if tensor is not None else []
+            pinned.update(one.name for one in group if _set_fp32(one))
+            inside.update(tensor.name for tensor in outputs)
+    return len(pinned)
+
+
+def _set_fp32(layer: Any) -> bool:
+    """Compute and answer in FP32, where these are floats: INT32 is no choice of flags."""
+    if layer.num_inputs and _is_float(layer.get_input(0)):
+        layer.precision = trt.DataType.FLOAT
+    floats = [i for i in range(layer.num_outputs) if _is_float(layer.get_output(i))]
+    for i in floats:
+        layer.set_output_type(i, trt.DataType.FLOAT)
+    return bool(floats)
 
 
 def _is_float(tensor: Any) -> bool:

@@ -273,8 +273,12 @@ static int fail(Parser *parser, int code, int node, const char *text) {
 
 static int add_graph(Parser *parser, Network *network) {
     Graph *graph = &network->graph;
-    for (int index = 0; index < graph->stored_count; index++)
-        add_tensor(network, graph->stored[index].name, dtype_of_element(graph->stored[index].element));
+    for (int index = 0; index < graph->stored_count; index++) {
+        const Declared *stored = &graph->stored[index];
+        Layer *constant = add_layer(network, stored->name);
+        constant->outputs[constant->output_count++] =
+            add_tensor(network, stored->name, dtype_of_element(stored->element));
+    }
     for (int index = 0; index < graph->input_count; index++) {
         const Declared *declared = &graph->inputs[index];
         Tensor *made = add_tensor(network, declared->name, dtype_of_element(declared->element));

@@ -80,7 +80,8 @@ def test_fp16_pins_the_layers_of_pinned_nodes_and_no_other(source, kind, tmp_pat
     layers = Calls(bundle, engines, kind).layers
     file = bundle.manifest.graphs[kind].file
     operators = {}
-    for node in read_graph(bundle.file(file), file).nodes:
+    graph = read_graph(bundle.file(file), file)
+    for node in graph.nodes:
         operators.setdefault(node.operator, []).append(node.name)
     for operator in ("Softmax", "ReduceMean", "Sqrt"):
         for name in operators[operator]:
@@ -92,9 +93,27 @@ def test_fp16_pins_the_layers_of_pinned_nodes_and_no_other(source, kind, tmp_pat
     for operator, types in (("Min", (None, None)), ("Cast", (None, 0))):
         for name in operators[operator]:
             assert layers[name] == types, name
-    pinned = [name for name, types in layers.items() if types != (None, None)]
-    assert all(name.startswith(("fp32/", "(Unnamed")) for name in pinned)
+    pinned = {name for name, types in layers.items() if types != (None, None)}
+    others = pinned - set(graph.initializers)
+    assert all(name.startswith(("fp32/", "(Unnamed")) for name in others)
     assert int(engines.flags[kind + "_fp32_layers"]) == len(pinned)
+
+
+@no_fp16
+def test_constants_of_pinned_layers_are_not_rounded_and_weights_are(tmp_path):
+    bundle, engines, _ = built(tmp_path, "--precision", "fp16")
+    layers = Calls(bundle, engines, "prefill").layers
+    graph = read_graph(bundle.file("prefill.onnx"), "prefill.onnx")
+    read = {}  # constant -> names of the nodes that read it
+    for node in graph.nodes:
+        for name in set(node.inputs) & set(graph.initializers):
+            read.setdefault(name, []).append(node.name)
+    floats = [name for name in read if graph.initializers[name].element == 1]
+    for name in floats:
+        pinned = any(reader.startswith("fp32/") for reader in read[name])
+        assert layers[name] == (None, 0 if pinned else None), name
+    tables = [name for name in floats if any("fp32/Gather" in reader for reader in read[name])]
+    assert len(tables) == 2, "cosines and sines"
 
 
 @no_fp16
