@@ -113,6 +113,8 @@ def test_the_child_is_the_first_to_be_killed_and_dies_with_its_parent(path):
         time.sleep(0.02)
     else:
         raise AssertionError("oom_score_adj was not raised")
+    while b"building" not in process.stderr.readline():
+        pass  # once it computes, no broken pipe ends it
     process.kill()
     process.communicate(timeout=20)
     while time.monotonic() < deadline and os.path.exists("/proc/%d/mem" % child):
