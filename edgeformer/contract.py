@@ -6,6 +6,7 @@ from edgeformer import strictjson as js
 from edgeformer.errors import BundleError
 
 Dim = Union[int, str]  # a str stands for a size that is free in the graph
+DTYPES = {"fp32": "float32", "fp16": "float16"}  # of weights, activations and cache, by precision
 FP32_PREFIX = "fp32/"  # begins the name of each node that is FP32 (or INT32) in every engine
 
 
@@ -30,16 +31,22 @@ def cache_names(n_layers: int) -> List[str]:
     return [f"{layer}.{kind}" for layer in range(n_layers) for kind in ("key", "value")]
 
 
-def portable_graph(kind: str, file: str, model: Dict[str, Any]) -> Graph:
+def portable_graph(
+    kind: str, file: str, model: Dict[str, Any], precision: str = "fp32", host: bool = False
+) -> Graph:
     """What the `prefill` or `decode` graph of a model looks like from outside.
 
     `decode` takes exactly one token and gives its logits: T = R = 1 and no `rows`.
+    `host`: the embedding's rows are an input, looked up outside.
     """
+    dtype = DTYPES[precision]
     tokens: Dim = 1 if kind == "decode" else "T"
     rows: Dim = 1 if kind == "decode" else "R"
     width = model["n_kv_heads"] * model["head_dim"]
+    ids = TensorSpec("token_ids", "int32", (tokens,))
+    embedded = TensorSpec("embeddings", dtype, (tokens, model["d_model"]))
     inputs = [
-        TensorSpec("token_ids", "int32", (tokens,)),
+        embedded if host else ids,
         TensorSpec("positions", "int32", (tokens,)),
         TensorSpec("past_positions", "int32", ("P",)),
     ]
@@ -47,13 +54,18 @@ def portable_graph(kind: str, file: str, model: Dict[str, Any]) -> Graph:
         inputs.append(TensorSpec("rows", "int32", (rows,)))
     outputs = [TensorSpec("logits", "float32", (rows, model["vocab_size"]))]
     for name in cache_names(model["n_layers"]):
-        inputs.append(TensorSpec("past." + name, "float32", ("P", width)))
-        outputs.append(TensorSpec("new." + name, "float32", (tokens, width)))
+        inputs.append(TensorSpec("past." + name, dtype, ("P", width)))
+        outputs.append(TensorSpec("new." + name, dtype, (tokens, width)))
     return Graph(file, tuple(inputs), tuple(outputs))
 
 
 def parse_graphs(
-    value: Any, where: str, model: Dict[str, Any], files: Sequence[str]
+    value: Any,
+    where: str,
+    model: Dict[str, Any],
+    files: Sequence[str],
+    precision: str,
+    host: bool,
 ) -> Dict[str, Graph]:
     """Check the manifest's `graphs` against the files that it lists and the model's sizes."""
     graphs = {}
@@ -67,7 +79,7 @@ def parse_graphs(
         )
         if graph.file not in files:
             raise BundleError(f"{at}.file {js.shown(graph.file)} is not in files")
-        wanted = portable_graph(kind, graph.file, model)
+        wanted = portable_graph(kind, graph.file, model, precision, host)
         wrong = difference(graph.inputs, wanted.inputs) or difference(graph.outputs, wanted.outputs)
         if wrong:
             raise BundleError(f"{at} does not fit the model: {wrong}")

@@ -1,4 +1,4 @@
-"""manifest.json, format 2: the records, and the one place that checks them.
+"""manifest.json, format 3: the records, and the one place that checks them.
 
 The exporter writes through `manifest_json`, so that what it writes has passed the very check
 that a device applies.
@@ -9,15 +9,17 @@ import re
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from edgeformer import strictjson as js
-from edgeformer.contract import Graph, parse_graphs
+from edgeformer.contract import DTYPES, Graph, parse_graphs
 from edgeformer.errors import BundleError
+from edgeformer.manifest_embedding import Embedding, check_table, embedding
+from edgeformer.manifest_golden import Golden, golden
 from edgeformer.manifest_text import TokenizerEntry, chat_templates, token_id, tokenizer_entry
 
-MANIFEST_FORMAT = 2  # raised by every new key
+MANIFEST_FORMAT = 3  # raised by every new key
 
 TARGETS = ("jetson-nano", "jetson-orin-nano", "cpu")
 DIALECTS = ("portable",)
-PRECISIONS = ("fp32",)
+PRECISIONS = ("fp32", "fp16")
 
 MOST = js.MOST_INT32  # positions and ids are INT32
 MOST_LAYERS = 1000
@@ -56,17 +58,11 @@ class Sampling(NamedTuple):
     top_p: float
 
 
-class Golden(NamedTuple):
-    """A prompt and the tokens that greedy decoding must give after it, on every machine."""
-
-    prompt_ids: Tuple[int, ...]
-    greedy_ids: Tuple[int, ...]
-    largest_logit_error: float
-    limits: Dict[str, float]
-
-
 class Manifest(NamedTuple):
-    """A checked manifest. `model` is the exporter's ModelConfig; MODEL_SIZES are certain in it."""
+    """A checked manifest. `model` is the exporter's ModelConfig; MODEL_SIZES are certain in it.
+
+    `precision` is that of the graphs: their weights, activations and cache.
+    """
 
     format: int
     name: str
@@ -76,6 +72,7 @@ class Manifest(NamedTuple):
     target: str
     dialect: str
     precision: str
+    embedding: Optional[Embedding]  # None: the graphs take token ids
     capacity: int
     chunk: int
     min_onnxruntime: str
@@ -111,6 +108,8 @@ def parse_manifest(data: Any, where: str = "manifest.json") -> Manifest:
 
     model = _model(*at("model"))
     files = _files(*at("files"))
+    precision = js.choice(*at("precision"), known=PRECISIONS)
+    table = js.optional(*at("embedding"), check=embedding)
     manifest = Manifest(
         format=found,
         name=js.text(*at("name")),
@@ -119,18 +118,25 @@ def parse_manifest(data: Any, where: str = "manifest.json") -> Manifest:
         model=model,
         target=js.choice(*at("target"), known=TARGETS),
         dialect=js.choice(*at("dialect"), known=DIALECTS),
-        precision=js.choice(*at("precision"), known=PRECISIONS),
+        precision=precision,
+        embedding=table,
         capacity=js.integer(*at("capacity"), low=1, high=model["max_positions"]),
         chunk=js.integer(*at("chunk"), low=1, high=MOST),
         min_onnxruntime=_release(*at("min_onnxruntime")),
-        graphs=parse_graphs(*at("graphs"), model=model, files=tuple(files)),
+        graphs=parse_graphs(
+            *at("graphs"),
+            model=model,
+            files=tuple(files),
+            precision=precision,
+            host=table is not None,
+        ),
         files=files,
         tokenizer=js.optional(*at("tokenizer"), check=tokenizer_entry),
         eos_token_ids=_ids(*at("eos_token_ids")),
         chat_templates=chat_templates(*at("chat_templates"), files=tuple(files)),
         sampling=_sampling(*at("sampling")),
         quality=_null(*at("quality")),
-        golden=_golden(*at("golden")),
+        golden=golden(*at("golden")),
     )
     _check_together(manifest, where)
     return manifest
@@ -140,6 +146,7 @@ def _check_together(manifest: Manifest, where: str) -> None:
     """What no key can break alone: ids inside the vocabulary, runs inside the capacity."""
     golden, tokenizer = manifest.golden, manifest.tokenizer
     ids = list(manifest.eos_token_ids + golden.prompt_ids + golden.greedy_ids)
+    ids += [number for row in golden.top.ids for number in row]
     if tokenizer is not None:
         ids += [*tokenizer.special_tokens.values(), tokenizer.bos_token_id or 0]
         if tokenizer.file not in manifest.files:
@@ -155,6 +162,13 @@ def _check_together(manifest: Manifest, where: str) -> None:
             f"{where}: golden has {len(golden.prompt_ids)} prompt and {len(golden.greedy_ids)} "
             f"greedy ids; each must be there and both fit the capacity of {manifest.capacity}"
         )
+    if manifest.precision not in golden.limits:
+        raise BundleError(f"{where}: golden.limits has none for {manifest.precision}")
+    if manifest.embedding is not None:
+        size = manifest.model["vocab_size"], manifest.model["d_model"]
+        dtype = DTYPES[manifest.precision]
+        sizes = {name: entry.bytes for name, entry in manifest.files.items()}
+        check_table(manifest.embedding, size, dtype, sizes, where + ": embedding")
 
 
 def _model(value: Any, where: str) -> Dict[str, Any]:
@@ -200,18 +214,6 @@ def _sampling(value: Any, where: str) -> Sampling:
     )
 
 
-def _golden(value: Any, where: str) -> Golden:
-    entry = js.record(value, where, Golden._fields)
-    error = entry["largest_logit_error"]
-    limits = js.record(entry["limits"], where + ".limits", ("logit_error",))
-    return Golden(
-        _ids(entry["prompt_ids"], where + ".prompt_ids"),
-        _ids(entry["greedy_ids"], where + ".greedy_ids"),
-        js.number(error, where + ".largest_logit_error", 0, 1e9),
-        {key: js.number(limits[key], f"{where}.limits.{key}", 0, 1e9) for key in limits},
-    )
-
-
 def _strings(value: Any, where: str) -> Dict[str, str]:
     return {key: js.text(item, f"{where}.{key}") for key, item in js.table(value, where).items()}
 
@@ -234,4 +236,4 @@ def _release(value: Any, where: str) -> str:
 
 def _null(value: Any, where: str) -> None:
     if value is not None:
-        raise BundleError(f"{where} is {js.shown(value)}; format 2 knows only null")
+        raise BundleError(f"{where} is {js.shown(value)}; format 3 knows only null")

@@ -17,6 +17,9 @@ ROPE = os.path.join(FOLDER, "tiny-rope")
 # learned positions, LayerNorm, characters; capacity 32: less than one bucket
 LEARNED = os.path.join(FOLDER, "tiny-learned")
 BOTH = (ROPE, LEARNED)
+# the model of tiny-rope again: its embedding is looked up outside the graphs, or all is float16
+HOST = os.path.join(FOLDER, "tiny-host")
+HALF = os.path.join(FOLDER, "tiny-half")
 
 
 def copied(source, folder):

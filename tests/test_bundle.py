@@ -35,7 +35,7 @@ DELETE = object()
 # (where, value, what the error must name)
 REFUSED = [
     (["format"], 1, "export the bundle again"),
-    (["format"], 3, "format 3"),
+    (["format"], 4, "format 4"),
     (["format"], True, "format true"),
     (["format"], "1", "format"),
     (["format"], DELETE, "format"),
@@ -88,7 +88,16 @@ REFUSED = [
     (["golden", "prompt_ids"], [], "golden"),
     (["golden", "greedy_ids"], list(range(100)), "golden"),
     (["golden", "greedy_ids", 3], 280, "280"),
-    (["golden", "limits"], {}, "logit_error"),
+    (["golden", "limits"], {}, "none for fp32"),
+    (["golden", "limits", "fp32"], {}, "logit_error"),
+    (["golden", "limits", "fp16", "kl"], -1, "kl"),
+    (["golden", "top1"], 1.1, "top1"),
+    (["golden", "top", "ids"], [], "for each greedy id"),
+    (["golden", "top", "ids", 3], [280] * 8, "280"),
+    (["golden", "top", "logits", 3], [1.0], "for each greedy id"),
+    (["golden", "top", "log_sums"], [0.0], "for each greedy id"),
+    (["embedding"], {}, "embedding"),
+    (["precision"], "fp16", "past.0.key is float32"),
     (["golden", "largest_logit_error"], "small", "largest_logit_error"),
     (["files", "weights.bin", "bytes"], -1, "bytes"),
     (["files", "weights.bin", "sha256"], "F" * 64, "sha256"),
@@ -103,6 +112,31 @@ REFUSED = [
     (["files", "engines/a.plan"], {"bytes": 1, "sha256": "0" * 64}, "engines"),
     (["files"], {}, "prefill.onnx"),
 ]
+
+
+REFUSED_TABLES = [
+    (["embedding"], None, "token_ids is missing"),
+    (["embedding", "offset"], 0.5, "offset"),
+    (["embedding", "offset"], -4096, "offset"),
+    (["embedding", "offset"], 1 << 20, "which has"),
+    (["embedding", "offset"], 1, "lies at 1"),
+    (["embedding", "file"], "other.bin", "other.bin"),
+    (["embedding", "file"], "../weights.bin", "not in files"),
+    (["embedding", "dtype"], "float16", "float32 [280, 32]"),
+    (["embedding", "dtype"], "float64", "float64"),
+    (["embedding", "rows"], 281, "[281, 32]"),
+    (["embedding", "width"], 16, "[280, 16]"),
+    (["embedding", "scale"], 1.0, "scale"),
+]
+
+
+@pytest.mark.parametrize("path, value, named", REFUSED_TABLES)
+def test_a_table_that_is_not_the_graphs_is_refused(path, value, named):
+    data = bundles.read_json(bundles.HOST)
+    changed(path, value)(data)
+    with pytest.raises(BundleError) as caught:
+        parse_manifest(data)
+    assert named in str(caught.value)
 
 
 def test_chat_templates_without_a_tokenizer_are_refused():

@@ -36,6 +36,7 @@ class Backend:
     reason = ""  # why this one was chosen
     abilities: FrozenSet[str] = frozenset()  # optional methods that work here
     threads = 0  # CPU threads that compute a step; 0: none do
+    precision = "fp32"  # what it computes in, or rounds to
 
     # The stream that fills the cache. A stream that finds another one here has lost its rows.
     owner: Optional[object] = None

@@ -7,14 +7,16 @@ import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from edgeformer.backends import Backend, Output, Rows
+from edgeformer.backends.embedding import open_table
 from edgeformer.backends.rows import RowCache
 from edgeformer.backends.steps import StepLimits, most_likely
 from edgeformer.backends.threads import default_threads
 from edgeformer.bundle import Bundle
+from edgeformer.contract import DTYPES as CACHE_DTYPES
 from edgeformer.contract import TensorSpec, cache_names, difference
 from edgeformer.errors import BundleError, EdgeformerError
 
-DTYPES = {"tensor(float)": "float32", "tensor(int32)": "int32"}
+DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(int32)": "int32"}
 ORT_ERRORS = tuple(
     kind
     for kind in vars(ort_state).values()
@@ -28,6 +30,9 @@ class OrtBackend(Backend):
 
     Inputs and outputs are bound by address. What is bound changes only with the number of tokens
     or when the cache grows into its next bucket; a step in between costs no Python by layer.
+
+    onnxruntime has hardly any FP16 on a CPU: it computes those graphs in FP32 between casts of its
+    own, and the cache alone is FP16.
     """
 
     name = "ort"
@@ -37,6 +42,7 @@ class OrtBackend(Backend):
         manifest = bundle.manifest
         _check_release(manifest.min_onnxruntime)
         self.threads = default_threads() if threads is None else threads
+        self.precision = manifest.precision
         graph = manifest.graphs["prefill"]
         self._session = _session(bundle.file(graph.file), graph.file, self.threads)
         self._refuse_other_tensors("inputs", self._session.get_inputs(), graph.inputs)
@@ -48,12 +54,15 @@ class OrtBackend(Backend):
         width = sizes["n_kv_heads"] * sizes["head_dim"]
         self._names = cache_names(sizes["n_layers"])
         self._vocabulary = sizes["vocab_size"]
-        self._cache = RowCache(len(self._names), manifest.capacity, width)
+        dtype = CACHE_DTYPES[manifest.precision]
+        self._cache = RowCache(len(self._names), manifest.capacity, width, dtype)
         self._limits = StepLimits.of(manifest)
         chunk = self._limits.chunk
-        self._new = np.zeros((len(self._names), chunk, width), np.float32)
+        self._new = np.zeros((len(self._names), chunk, width), dtype)
         self._logits = np.zeros((1, self._vocabulary), np.float32)  # grows to the most rows
-        self._token_ids = np.zeros(chunk, np.int32)
+        self._table = open_table(bundle)  # None: the graph takes token ids
+        first = (chunk,) if self._table is None else (chunk, self._table.shape[1])
+        self._first = np.zeros(first, np.int32 if self._table is None else self._table.dtype)
         self._positions = np.zeros(chunk, np.int32)
         self._rows = np.zeros(chunk, np.int32)
 
@@ -70,7 +79,7 @@ class OrtBackend(Backend):
     ) -> Output:
         count, outputs = len(token_ids), len(rows)
         kept = self._check_step(token_ids, positions, rows, want)
-        self._token_ids[:count] = token_ids
+        self._first[:count] = token_ids if self._table is None else self._table[list(token_ids)]
         self._positions[:count] = positions
         self._rows[:outputs] = rows
         past = self._cache.past()
@@ -104,7 +113,7 @@ class OrtBackend(Backend):
         self._cache.write(rows)
 
     def close(self) -> None:
-        self._session = self._binding = None
+        self._session = self._binding = self._table = None
         self._cache = RowCache(0, 1, 0)
         self._new = self._logits = np.zeros((0, 0, 0), np.float32)
 
@@ -128,7 +137,8 @@ class OrtBackend(Backend):
         self._bound = (0, 0, 0)  # in case of an interrupt half-way
         cache = self._cache
         width = cache.values.shape[2]
-        self._bind_input("token_ids", self._token_ids, (count,))
+        first = "token_ids" if self._table is None else "embeddings"
+        self._bind_input(first, self._first, (count,) + self._first.shape[1:])
         self._bind_input("positions", self._positions, (count,))
         self._bind_input("past_positions", cache.positions, (past,))
         self._bind_input("rows", self._rows, (outputs,))

@@ -1,5 +1,7 @@
 """The cache of a backend whose rows live in this process's memory."""
 
+from typing import Any
+
 import numpy as np
 
 from edgeformer.backends import Rows
@@ -11,18 +13,18 @@ BUCKET = 64  # rows; a graph sees the cache in whole buckets, so its shapes chan
 class RowCache:
     """Keys and values of every layer, each row at the position that it holds.
 
-    values     float32 [2 * n_layers, rows, width]   any prefix of rows is contiguous in a layer
+    values     [2 * n_layers, rows, width]           any prefix of rows is contiguous in a layer
     positions  int32 [rows]                          -1: an empty row, which nobody sees
     """
 
-    def __init__(self, layers: int, capacity: int, width: int) -> None:
+    def __init__(self, layers: int, capacity: int, width: int, dtype: Any = np.float32) -> None:
         self.capacity = capacity
         self.used = 0
         self.bucket = min(BUCKET, capacity)
         rows = -(-capacity // self.bucket) * self.bucket
         try:
             # Zeros, not garbage: a masked row still computes, and 0 x NaN is NaN.
-            self.values = np.zeros((layers, rows, width), np.float32)
+            self.values = np.zeros((layers, rows, width), dtype)
         except (MemoryError, ValueError) as error:
             raise EdgeformerError(
                 f"no memory for a cache of {layers} x {rows} x {width} numbers: {error}; "
@@ -59,7 +61,8 @@ class RowCache:
 
     def read(self, start: int, stop: int) -> Rows:
         self.check_range(start, stop)
-        return Rows(self.positions[start:stop].copy(), self.values[:, start:stop].copy())
+        values = self.values[:, start:stop].astype(np.float32)  # a copy, whatever its type
+        return Rows(self.positions[start:stop].copy(), values)
 
     def write(self, rows: Rows) -> None:
         layers, _, width = self.values.shape

@@ -7,6 +7,7 @@ import numpy as np
 
 from edgeformer.backends import Backend, Output, Rows
 from edgeformer.backends.cuda import CudaError, Queue
+from edgeformer.backends.embedding import open_table
 from edgeformer.backends.steps import StepLimits, most_likely
 from edgeformer.backends.trt_loaded import Loaded
 from edgeformer.bundle import Bundle
@@ -36,6 +37,8 @@ class TrtBackend(Backend):
         self._row = self._width * self._dtype.itemsize  # bytes of one row of one cached tensor
         self._used = 0
         self._unsettled = False  # a step began and did not end: what it left must go
+        self.precision = engines.precision
+        self._table = open_table(bundle)  # None: the engines take token ids
         self._loaded = loaded = Loaded(bundle, engines, cuda_graph)
         # At the end of the program too: later, neither CUDA nor TensorRT can free anything.
         self._release = weakref.finalize(self, loaded.release)
@@ -144,6 +147,7 @@ class TrtBackend(Backend):
 
     def close(self) -> None:
         self._release()
+        self._table = None
 
     def _allocate(self, names: List[str], engines: EngineSet) -> None:
         """All memory that this backend will ever use, and its addresses given to the engines."""
@@ -165,6 +169,7 @@ class TrtBackend(Backend):
             queue.fill_int32(self._positions, -1, rows)
             addresses: Dict[str, int] = {
                 "token_ids": self._sent,
+                "embeddings": self._embeddings_address(tokens),
                 "positions": self._sent_positions,
                 "rows": self._sent + 8 * slot,
                 "past_positions": self._positions,
@@ -173,11 +178,19 @@ class TrtBackend(Backend):
             for name, past, new in zip(names, self._cache.addresses(), self._new.addresses()):
                 addresses["past." + name] = past
                 addresses["new." + name] = new
-            loaded.make_lanes(addresses, self._width)
+            loaded.make_lanes(addresses)
             queue.synchronize()
         self._logits_address = logits
         self._logits = np.zeros((outputs, self._limits.vocabulary), np.float32)
         self._staging = np.zeros((3, slot), np.int32)
+
+    def _embeddings_address(self, tokens: int) -> int:
+        """Where the rows of a step's tokens go, if they are looked up here; else 0."""
+        if self._table is None:
+            return 0
+        self._embeddings = np.zeros((tokens, self._table.shape[1]), self._table.dtype)
+        self._embedded = self._queue.allocate(self._embeddings.nbytes, "embeddings")
+        return self._embedded
 
     def _compute(
         self, token_ids: Sequence[int], positions: Sequence[int], rows: Sequence[int]
@@ -189,6 +202,10 @@ class TrtBackend(Backend):
         staging = self._staging
         staging[0, :count] = token_ids
         staging[1, :count] = positions
+        if self._table is not None:
+            self._embeddings[:count] = self._table[staging[0, :count]]
+            self._embeddings[count:tokens] = 0
+            queue.send(self._embedded, self._embeddings[:tokens])
         if tokens > count:
             staging[0, count:tokens] = 0
             staging[1, count:tokens] = -1

@@ -1,6 +1,6 @@
 """One way through an engine: a context at one shape, and the graph that replays it."""
 
-from typing import Optional, Sequence, Tuple
+from typing import Dict, Optional, Tuple
 
 from edgeformer.backends.cuda_graph import CudaGraph
 from edgeformer.backends.trt_api import Context
@@ -17,15 +17,16 @@ class Lane:
     """
 
     def __init__(
-        self, context: Context, profile: EngineFile, free: Sequence[str], width: int, graphs: bool
+        self, context: Context, profile: EngineFile, free: Dict[str, Tuple[int, ...]], graphs: bool
     ) -> None:
-        """`free`: the inputs whose size is not fixed in the engine."""
+        """`free`: the inputs whose first size is not fixed in the engine, and their other sizes."""
         self.tokens: Span = profile.tokens
         self.rows: Span = profile.rows
         self._context = context
-        self._free = frozenset(free)
-        self._past = [name for name in free if name.startswith("past.")]
-        self._width = width
+        past = ("past_positions", "past.")
+        self._tokens = {n: rest for n, rest in free.items() if not n.startswith(("rows", *past))}
+        self._past = {n: rest for n, rest in free.items() if n.startswith(past)}
+        self._free_rows = "rows" in free
         self._graphs = graphs
         self._shape: Shape = (0, 0, 0)
         self._graph: Optional[CudaGraph] = None
@@ -37,15 +38,14 @@ class Lane:
             return
         before, self._shape = self._shape, (0, 0, 0)  # in case of an interrupt half-way
         self.forget()
-        context, free = self._context, self._free
-        for name, size in (("token_ids", tokens), ("positions", tokens), ("rows", rows)):
-            if name in free:
-                context.set_shape(name, (size,))
+        context = self._context
+        for name, rest in self._tokens.items():
+            context.set_shape(name, (tokens,) + rest)
+        if self._free_rows:
+            context.set_shape("rows", (rows,))
         if before[2] != past:
-            if "past_positions" in free:
-                context.set_shape("past_positions", (past,))
-            for name in self._past:
-                context.set_shape(name, (past, self._width))
+            for name, rest in self._past.items():
+                context.set_shape(name, (past,) + rest)
         self._shape = (tokens, rows, past)
 
     def run(self, stream: int) -> None:

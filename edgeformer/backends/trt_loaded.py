@@ -62,15 +62,15 @@ class Loaded:
             self.release()
             raise
 
-    def make_lanes(self, addresses: Dict[str, int], width: int) -> None:
+    def make_lanes(self, addresses: Dict[str, int]) -> None:
         """One context a lane. They compute one after the other, so one arena serves them all."""
         size = max(engine.arena for engine in self._engines.values())
         arena = self.queue.allocate(size, "TensorRT's activations")
-        self.many = self._lane("prefill", arena, addresses, width)
+        self.many = self._lane("prefill", arena, addresses)
         if "decode" in self._engines:
-            self.one = self._lane("decode", arena, addresses, width)
+            self.one = self._lane("decode", arena, addresses)
         elif trt_api.PROFILES_ARE_SHARED:
-            self.one = self._lane("prefill", arena, addresses, width)
+            self.one = self._lane("prefill", arena, addresses)
         else:
             self.one = self.many
 
@@ -99,15 +99,15 @@ class Loaded:
             if wrong:
                 raise BundleError(f"{path} does not fit the bundle: {wrong}; build again: {BUILD}")
 
-    def _lane(self, kind: str, arena: int, addresses: Dict[str, int], width: int) -> Lane:
+    def _lane(self, kind: str, arena: int, addresses: Dict[str, int]) -> Lane:
         engine = self._engines[kind]
         context = engine.context(arena)
-        free = []
+        free = {}
         for name, tensor in engine.tensors.items():
             context.set_address(name, addresses[name])
             if tensor.is_input and -1 in tensor.shape:
-                free.append(name)
-        lane = Lane(context, self._set.engines[kind], free, width, self._cuda_graph)
+                free[name] = tensor.shape[1:]
+        lane = Lane(context, self._set.engines[kind], free, self._cuda_graph)
         self._lanes.append(lane)
         return lane
 

@@ -1,16 +1,18 @@
 """`check`: every byte of a bundle, then its golden tokens on this machine."""
 
 import argparse
+from typing import Any
 
 from edgeformer.cli import console
-from edgeformer.errors import CheckFailed
+from edgeformer.errors import CheckFailed, EdgeformerError
 
 
 def parser() -> argparse.ArgumentParser:
     made = console.parser(
         "check",
         "Read every byte of a bundle against its sha256, then compute its golden tokens here. "
-        "Exit 0: all equal. 1: the tokens differ. 2: the bundle is damaged or cannot run here.",
+        "Exit 0: all equal, or in half precision within the bundle's limits. 1: they are not. "
+        "2: the bundle is damaged or cannot run here.",
     )
     console.add_backend_options(made)
     return made
@@ -28,11 +30,15 @@ def run(arguments: argparse.Namespace) -> int:
 
     golden = bundle.manifest.golden
     with open_backend(bundle, arguments.backend, arguments.threads) as backend:
-        from edgeformer.generation.golden import golden_mismatches
+        from edgeformer.generation.golden import golden_run
 
         console.say(f"backend: {backend.reason}")
-        wrong = golden_mismatches(backend, bundle.manifest)
-    total = len(golden.greedy_ids)
+        precision = backend.precision
+        found = golden_run(backend, bundle.manifest)
+    if precision != "fp32":
+        _check_limits(found, golden.limits.get(precision), precision)
+        return 0
+    wrong, total = found.mismatches, found.steps
     if wrong:
         first = wrong[0]
         raise CheckFailed(
@@ -42,3 +48,18 @@ def run(arguments: argparse.Namespace) -> int:
         )
     console.say(f"all {total} golden tokens are equal")
     return 0
+
+
+def _check_limits(found: Any, limits: Any, precision: str) -> None:
+    if limits is None:
+        raise EdgeformerError(
+            f"the bundle has no limits for {precision}, only what was found: {found}; "
+            "export it again in the precision that the engines have"
+        )
+    wrong = found.beyond(limits)
+    if wrong is not None:
+        raise CheckFailed(
+            f"{precision} is too far from PyTorch in fp32: {wrong} ({found}); build or export in "
+            "another precision"
+        )
+    console.say(f"{precision}, within the bundle's limits: {found}")

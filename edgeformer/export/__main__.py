@@ -101,6 +101,17 @@ def _parser() -> argparse.ArgumentParser:
         "--capacity", type=int, metavar="N", help="rows of the cache: prompt and answer together"
     )
     parser.add_argument("--chunk", type=int, metavar="N", help="most tokens of one prefill step")
+    parser.add_argument(
+        "--precision",
+        choices=("fp32", "fp16"),
+        help="of the graphs (default fp32, from which TensorRT up to 10 builds FP16 engines too); "
+        "fp16: half the bundle, for TensorRT 10 and newer",
+    )
+    parser.add_argument(
+        "--embedding",
+        choices=("graph", "host"),
+        help="host: rows of the embedding are looked up outside the engines, which saves a table",
+    )
     parser.add_argument("--force", action="store_true", help="replace the bundle if it exists")
     return parser
 
@@ -137,7 +148,10 @@ def _export(args: argparse.Namespace) -> None:
 def _resized(wanted: Recipe, args: argparse.Namespace) -> Recipe:
     asked = {name: getattr(args, name) for name in ("capacity", "chunk")}
     asked = {name: value for name, value in asked.items() if value is not None}
-    return dataclasses.replace(wanted, graph=dataclasses.replace(wanted.graph, **asked))
+    wanted = dataclasses.replace(wanted, graph=dataclasses.replace(wanted.graph, **asked))
+    asked = {name: getattr(args, name) for name in ("precision", "embedding")}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    return dataclasses.replace(wanted, **asked)
 
 
 def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
@@ -146,6 +160,16 @@ def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
         f"wrote {bundle}: {exported.bytes / 1e6:.2f} MB; {len(golden.greedy_ids)} greedy steps, "
         f"{golden.distinct} distinct tokens, largest logit error {golden.largest_logit_error:g}"
     ]
+    if recipe.precision != "fp32":
+        lines.append(
+            f"against PyTorch in fp32: KL at most {golden.largest_kl:.2g} nats a step, the same "
+            f"likeliest token in {golden.top1:.1%} of the steps"
+        )
+    if recipe.precision == "fp16" and recipe.target == "jetson-nano":
+        lines.append(
+            "note: TensorRT 8.2 builds FP16 engines from fp32 graphs; it parses fp16 graphs, but "
+            "builds no engine that keeps their types (10 and newer do)"
+        )
     if recipe.model.preset is not None:
         lines.append("the weights are RANDOM: this bundle tries out a device, it writes no text")
     if golden.distinct < min(FEW_TOKENS, len(golden.greedy_ids) // 2):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,7 +16,8 @@ from tqdm import tqdm
 from edgeformer.contract import Graph
 from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export import parity
-from edgeformer.export.graphs import Traced, assemble, skeleton, trace
+from edgeformer.export import weights as weights_file
+from edgeformer.export.graphs import TORCH, Traced, assemble, skeleton, trace
 from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
 from edgeformer.export.operators import check_operators
@@ -26,6 +28,7 @@ from edgeformer.export.source import Source, check_capacity, given_model
 from edgeformer.export.tokenizer import Written, write_words
 from edgeformer.export.weights import WeightsFile
 from edgeformer.export.words import Words
+from edgeformer.manifest_embedding import Embedding
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 
@@ -64,6 +67,8 @@ def export_recipe(
         capacity=given.capacity,
         chunk=recipe.graph.chunk,
         target=recipe.target,
+        precision=recipe.precision,
+        embedding=recipe.embedding,
         words=given.words,
         golden_prompt=prompt,
         sampling=recipe.sampling,
@@ -81,6 +86,8 @@ def export_decoder(
     capacity: int | None = None,
     chunk: int | None = None,
     target: str = "jetson-nano",
+    precision: str = "fp32",
+    embedding: str = "graph",
     tokenizer_json: str | None = None,
     golden_prompt: str | Sequence[int] | None = None,
     sampling: Sampling | None = None,
@@ -90,8 +97,9 @@ def export_decoder(
 ) -> Exported:
     """Write a bundle, or raise and leave no trace. The decoder is left in evaluation mode.
 
-    capacity: max_positions if None; chunk: min(128, capacity). golden_prompt: text, where there is
-    a tokenizer, or ids; a few fixed ids if None.
+    capacity: max_positions if None; chunk: min(128, capacity). precision: "fp32" or "fp16";
+    embedding: "graph" or "host". golden_prompt: text, where there is a tokenizer, or ids; a few
+    fixed ids if None.
     """
     config = decoder.eval().config
     if decoder.embedding.weight.dtype != torch.float32:
@@ -108,6 +116,8 @@ def export_decoder(
         capacity=config.max_positions if capacity is None else capacity,
         chunk=chunk,
         target=target,
+        precision=precision,
+        embedding=embedding,
         words=None if tokenizer_json is None else Words(tokenizer_json),
         golden_prompt=golden_prompt,
         sampling=sampling or Sampling(),
@@ -127,6 +137,8 @@ def _export(
     capacity: int,
     chunk: int | None,
     target: str,
+    precision: str,
+    embedding: str,
     words: Words | None,
     golden_prompt: str | Sequence[int] | None,
     sampling: Sampling,
@@ -140,15 +152,23 @@ def _export(
         text = write_words(folder, words, config.vocab_size)
         prompt_ids = _prompt_ids(golden_prompt, text, config.vocab_size, capacity)
         parameters: dict[str, torch.Tensor] = {}
-        model = skeleton(config) if traced is None else traced
-        drafts = _trace(model, parameters, stage)
+        model = skeleton(config, precision) if traced is None else _typed(traced, precision)
+        host = embedding == "host"
+        drafts = _trace(model, parameters, host, stage)
         del model
         give_back()
-        graphs, ref = _run_torch(
-            load, drafts, parameters, folder, prompt_ids, capacity, chunk, stage
-        )
+        stage("load the weights")
+        decoder = load()
+        parameters.update(decoder.state_dict())
+        graphs, table = _write_graphs(folder, drafts, decoder, precision, host, stage)
+        parameters.clear()
+        stage("run PyTorch")
+        ref = _run_torch(decoder, prompt_ids, capacity, chunk, precision, traced is None)
+        del decoder
         give_back()
-        golden = parity.check_graphs(folder, graphs, config, ref, capacity, chunk, stage)
+        golden = parity.check_graphs(
+            folder, graphs, config, ref, capacity, chunk, stage, precision, table
+        )
         stage("hash the files")
         write_manifest(
             folder,
@@ -156,6 +176,8 @@ def _export(
             source=source,
             config=config,
             target=target,
+            precision=precision,
+            embedding=table,
             capacity=capacity,
             chunk=chunk,
             graphs=graphs,
@@ -167,35 +189,37 @@ def _export(
     return Exported(out_dir, total, golden, text)
 
 
-def _trace(decoder: Decoder, parameters: dict[str, torch.Tensor], stage: Stage) -> list[Traced]:
+def _typed(decoder: Decoder, precision: str) -> Decoder:
+    """The decoder in this precision; never the caller's own, where that means to change it."""
+    return decoder if precision == "fp32" else copy.deepcopy(decoder).half()
+
+
+def _trace(
+    decoder: Decoder, parameters: dict[str, torch.Tensor], host: bool, stage: Stage
+) -> list[Traced]:
     """Both graphs; their weights will be looked up in `parameters`."""
     drafts = []
     for kind in ("prefill", "decode"):
         stage(f"trace {kind}.onnx")
-        drafts.append(trace(decoder, kind, parameters))
+        drafts.append(trace(decoder, kind, parameters, host))
     return drafts
 
 
 def _run_torch(
-    load: Callable[[], Decoder],
-    drafts: list[Traced],
-    parameters: dict[str, torch.Tensor],
-    folder: Path,
+    decoder: Decoder,
     prompt_ids: Sequence[int],
     capacity: int,
     chunk: int,
-    stage: Stage,
-) -> tuple[dict[str, Graph], parity.Reference]:
-    """All that needs PyTorch's copy of the weights, which is gone afterwards if nobody holds it."""
-    stage("load the weights")
-    decoder = load()
-    _check_room(folder, decoder)
-    parameters.update(decoder.state_dict())
-    graphs = _write_graphs(folder, drafts, decoder, stage)
-    parameters.clear()
-    stage("run PyTorch")
+    precision: str,
+    ours: bool,
+) -> parity.Reference:
+    """The golden text in float32, then in the graphs' precision. `ours`: it may be changed."""
     steps = min(parity.MOST_STEPS, capacity - len(prompt_ids))
-    return graphs, parity.reference(decoder, prompt_ids, steps, capacity, chunk)
+    ref = parity.reference(decoder, prompt_ids, steps, capacity, chunk)
+    if precision == "fp32":
+        return ref
+    typed = decoder.half() if ours else _typed(decoder, precision)
+    return parity.half_reference(ref, typed, capacity, chunk)
 
 
 @contextmanager
@@ -219,9 +243,9 @@ def _check_sizes(config: ModelConfig, capacity: int, chunk: int) -> None:
         )
 
 
-def _check_room(folder: Path, decoder: Decoder) -> None:
+def _check_room(folder: Path, decoder: Decoder, precision: str) -> None:
     """Weights are nearly all of a bundle; an untied table of the embedding is one of them."""
-    needed = sum(p.numel() * p.element_size() for p in decoder.parameters())
+    needed = sum(p.numel() for p in decoder.parameters()) * TORCH[precision].itemsize
     free = shutil.disk_usage(folder).free
     if free < needed:
         raise EdgeformerError(
@@ -231,9 +255,16 @@ def _check_room(folder: Path, decoder: Decoder) -> None:
 
 
 def _write_graphs(
-    folder: Path, drafts: list[Traced], decoder: Decoder, stage: Stage
-) -> dict[str, Graph]:
-    graphs = {}
+    folder: Path,
+    drafts: list[Traced],
+    decoder: Decoder,
+    precision: str,
+    host: bool,
+    stage: Stage,
+) -> tuple[dict[str, Graph], Embedding | None]:
+    """The graphs, and where the table lies that a `host` looks ids up in."""
+    _check_room(folder, decoder, precision)
+    graphs, table = {}, None
     with WeightsFile(folder) as weights:
         for draft, kind in zip(drafts, ("prefill", "decode"), strict=True):
             stage(f"store the weights of {kind}.onnx")
@@ -242,9 +273,14 @@ def _write_graphs(
             data = model.SerializeToString(deterministic=True)
             (folder / draft.contract.file).write_bytes(data)
             graphs[kind] = draft.contract
+        if host:
+            rows = decoder.embedding.weight.detach().to(TORCH[precision]).cpu().numpy()
+            # a tied head has stored it already, and equal bytes are one
+            offset = weights.store(rows)
+            table = Embedding(weights_file.FILE, offset, rows.dtype.name, *rows.shape)
     for graph in graphs.values():
         onnx.checker.check_model(folder / graph.file)
-    return graphs
+    return graphs, table
 
 
 def _check_operators(model: onnx.ModelProto, file: str, decoder: Decoder) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import onnx
 import torch
 
-from edgeformer.contract import Graph, TensorSpec, portable_graph
+from edgeformer.contract import DTYPES, Graph, TensorSpec, portable_graph
 from edgeformer.errors import CheckFailed
 from edgeformer.export.clean import Draft, Weight
 from edgeformer.export.pinned import name_nodes
@@ -21,7 +21,12 @@ from edgeformer.nn.step import CachedStep
 
 OPSET, IR = 13, 8
 FEW_IDS = 64  # more than the ids of the example that is traced
-ELEMENT = {"int32": onnx.TensorProto.INT32, "float32": onnx.TensorProto.FLOAT}
+ELEMENT = {
+    "int32": onnx.TensorProto.INT32,
+    "float32": onnx.TensorProto.FLOAT,
+    "float16": onnx.TensorProto.FLOAT16,
+}
+TORCH = {precision: getattr(torch, name) for precision, name in DTYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -33,14 +38,22 @@ class Traced:
     weights: dict[str, Weight]
 
 
-def trace(decoder: Decoder, kind: str, parameters: dict[str, torch.Tensor] | None = None) -> Traced:
-    """`kind` is prefill (any T, P, R) or decode (T = R = 1).
+def trace(
+    decoder: Decoder,
+    kind: str,
+    parameters: dict[str, torch.Tensor] | None = None,
+    host: bool = False,
+) -> Traced:
+    """`kind` is prefill (any T, P, R) or decode (T = R = 1). The graph has the decoder's own type.
 
     `parameters` is where weights are looked up when they are stored, by the decoder's names: the
-    decoder may be a skeleton that has none. None: the decoder's own.
+    decoder may be a skeleton that has none, and theirs may be another type. None: the decoder's
+    own. `host`: the graph takes rows of the embedding in place of token ids.
     """
-    step = CachedStep(decoder, one=kind == "decode").eval()
-    contract = portable_graph(kind, f"{kind}.onnx", decoder.config.to_json())
+    step = CachedStep(decoder, one=kind == "decode", host=host).eval()
+    dtype = decoder.embedding.weight.dtype
+    precision = next(name for name, known in TORCH.items() if known == dtype)
+    contract = portable_graph(kind, f"{kind}.onnx", decoder.config.to_json(), precision, host)
     raw = _export(step, contract)
     _check_contract(raw, contract, step)
     if parameters is None:
@@ -50,7 +63,7 @@ def trace(decoder: Decoder, kind: str, parameters: dict[str, torch.Tensor] | Non
         name = value.name.removeprefix("decoder.")
         if value.name in own:
             weights[value.name] = Weight(
-                name, lambda name=name: parameters[name].detach().cpu().numpy()
+                name, lambda name=name: parameters[name].detach().to(dtype).cpu().numpy()
             )
     known = onnx.shape_inference.infer_shapes(raw).graph
     tensors = {v.name: v.type.tensor_type for v in (*known.input, *known.value_info)}
@@ -67,7 +80,7 @@ def trace(decoder: Decoder, kind: str, parameters: dict[str, torch.Tensor] | Non
     return Traced(contract, draft.nodes, draft.weights)
 
 
-def skeleton(config: ModelConfig) -> Decoder:
+def skeleton(config: ModelConfig, precision: str = "fp32") -> Decoder:
     """A decoder to trace, each of whose weights is one number, seen from every place.
 
     The exporter keeps a copy of each weight that it turns round: beside the real ones that would
@@ -76,8 +89,10 @@ def skeleton(config: ModelConfig) -> Decoder:
     with torch.device("meta"):  # no node knows the size of the vocabulary
         decoder = Decoder(dataclasses.replace(config, vocab_size=min(FEW_IDS, config.vocab_size)))
     decoder.config = config
+    # by their bits: not every integer is a number of its own in half precision
+    bits = torch.int32 if precision == "fp32" else torch.int16
     numbers = {
-        name: torch.tensor(1.0 + i).expand(t.shape)
+        name: torch.tensor(1 + i, dtype=bits).view(TORCH[precision]).expand(t.shape)
         for i, (name, t) in enumerate(decoder.state_dict().items())
     }
     decoder.load_state_dict(numbers, assign=True)

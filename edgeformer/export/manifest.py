@@ -14,10 +14,12 @@ import torch
 from edgeformer import __version__
 from edgeformer.bundle import MANIFEST_FORMAT, manifest_json
 from edgeformer.contract import Graph, TensorSpec
-from edgeformer.export.parity import LOGIT_ERROR, Golden
+from edgeformer.export.measure import LIMITS
+from edgeformer.export.parity import Golden
 from edgeformer.export.recipe import Sampling
 from edgeformer.export.source import Source, sha256
 from edgeformer.export.tokenizer import Written
+from edgeformer.manifest_embedding import Embedding
 from edgeformer.manifest_text import TokenizerEntry
 from edgeformer.nn.config import ModelConfig
 
@@ -31,6 +33,8 @@ def write_manifest(
     source: Source,
     config: ModelConfig,
     target: str,
+    precision: str,
+    embedding: Embedding | None,
     capacity: int,
     chunk: int,
     graphs: dict[str, Graph],
@@ -52,7 +56,8 @@ def write_manifest(
         "model": config.to_json(),
         "target": target,
         "dialect": "portable",
-        "precision": "fp32",
+        "precision": precision,
+        "embedding": None if embedding is None else embedding._asdict(),
         "capacity": capacity,
         "chunk": chunk,
         "min_onnxruntime": OLDEST_ONNXRUNTIME,
@@ -63,9 +68,16 @@ def write_manifest(
         "chat_templates": {} if text is None else text.chat_templates,
         "sampling": dataclasses.asdict(sampling),
         "quality": None,
-        "golden": {**dataclasses.asdict(golden), "limits": {"logit_error": LOGIT_ERROR}},
+        "golden": _golden(golden, precision),
     }
     (folder / "manifest.json").write_text(manifest_json(manifest), encoding="ascii")
+
+
+def _golden(golden: Golden, precision: str) -> dict[str, Any]:
+    """Limits are those of what can run the graphs: of fp32 ones, FP16 engines too."""
+    runs = ("fp32", "fp16") if precision == "fp32" else (precision,)
+    limits = {name: LIMITS[name]._asdict() for name in runs}
+    return {**dataclasses.asdict(golden), "top": golden.top._asdict(), "limits": limits}
 
 
 def _graph(graph: Graph) -> dict[str, Any]:

@@ -7,6 +7,7 @@ half-precision graph keeps these nodes in FP32 (or INT32). Pinned are:
 - attention scores from their product up to and with the softmax (soft cap, mask);
 - the statistics of each norm, up to the division by the root;
 - what follows the product with the vocabulary: logit multiplier, soft cap.
+A Cast to FP16, which leads out of them, is not.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ def name_nodes(nodes: list[onnx.NodeProto], weights: dict[str, Weight], decoder:
         *_behind(nodes, [node for node in nodes if "logits" in node.output]),
         *_statistics(nodes, decoder),
     ]
-    names = {node.name for node in pinned}
+    names = {node.name for node in pinned if not _to_half(node)}
     for node in nodes:
         node.name = (PREFIX if node.name in names else "") + node.name.lstrip("/")
 
@@ -47,6 +48,11 @@ def module_of(node_name: str, decoder: Decoder) -> str:
         path = path.rpartition(".")[0]
     kind = type(modules[path]).__name__
     return f"{path} ({kind})" if path else kind
+
+
+def _to_half(node: onnx.NodeProto) -> bool:
+    half = onnx.TensorProto.FLOAT16
+    return node.op_type == "Cast" and any(a.name == "to" and a.i == half for a in node.attribute)
 
 
 def _from_positions(nodes: list[onnx.NodeProto], constants: set[str]) -> Iterator[onnx.NodeProto]:
@@ -74,11 +80,13 @@ def _behind(nodes: list[onnx.NodeProto], ends: list[onnx.NodeProto]) -> Iterator
 def _statistics(nodes: list[onnx.NodeProto], decoder: Decoder) -> Iterator[onnx.NodeProto]:
     """In a norm, all up to the division; behind it too where it scales by 1 + weight in FP32."""
     modules = dict(decoder.named_modules())
+    # a norm of what another one has normed shares its statistics, and begins behind the division
+    begun = {module_path(node.name) for node in nodes if node.op_type == "Div"}
     divided: set[str] = set()
     for node in nodes:
         path = module_path(node.name)
         norm = modules.get(path)
-        if isinstance(norm, Norm) and (path not in divided or norm.plus_one):
+        if isinstance(norm, Norm) and (path in begun - divided or norm.plus_one):
             yield node
             if node.op_type == "Div":
                 divided.add(path)

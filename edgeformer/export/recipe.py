@@ -92,6 +92,8 @@ class Recipe:
     name: str
     model: ModelSource
     target: Literal["jetson-nano", "jetson-orin-nano", "cpu"] = "jetson-nano"
+    precision: Literal["fp32", "fp16"] = "fp32"  # of weights, activations and cache in the graphs
+    embedding: Literal["graph", "host"] = "graph"  # where token ids become rows of the table
     license: str | None = None
     graph: GraphSize = GraphSize()
     sampling: Sampling = Sampling()

@@ -48,12 +48,12 @@ class WeightsFile:
             tensor = TensorProto(name=value, dims=array.shape)
             tensor.data_type = onnx.helper.np_dtype_to_tensor_dtype(array.dtype)
             tensor.data_location = TensorProto.EXTERNAL
-            place = {"location": FILE, "offset": self._store(array), "length": array.nbytes}
+            place = {"location": FILE, "offset": self.store(array), "length": array.nbytes}
             for key, entry in place.items():
                 tensor.external_data.add(key=key, value=str(entry))
             yield tensor
 
-    def _store(self, array: np.ndarray) -> int:
+    def store(self, array: np.ndarray) -> int:
         """Offset of the content in the file. Equal bytes are one, whatever their shape."""
         content = memoryview(array).cast("B")
         digest = hashlib.sha256(content).digest()

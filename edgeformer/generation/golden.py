@@ -1,6 +1,6 @@
 """The golden tokens of a bundle, computed again on this machine."""
 
-from typing import List, NamedTuple
+from typing import List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -8,6 +8,7 @@ from edgeformer.backends import Backend
 from edgeformer.errors import CheckFailed
 from edgeformer.generation.stream import prefill
 from edgeformer.manifest import Manifest
+from edgeformer.manifest_golden import Limits, Top
 
 
 class Mismatch(NamedTuple):
@@ -19,17 +20,55 @@ class Mismatch(NamedTuple):
     margin: float  # logit of the found token minus logit of the expected one
 
 
-def golden_mismatches(backend: Backend, manifest: Manifest) -> List[Mismatch]:
-    """Steps with a wrong token. Each is fed the golden text, so one error does not hide the rest.
-
-    Empty exactly when greedy decoding gives the golden tokens.
+class Comparison(NamedTuple):
+    """A golden run against PyTorch in float32. Of its logits a bundle keeps the best of each step:
+    the logit error is that of these, the KL (nats) that of these and of all others taken together.
     """
+
+    mismatches: List[Mismatch]
+    steps: int
+    largest_logit_error: float
+    largest_kl: float
+
+    @property
+    def top1(self) -> float:
+        return 1 - len(self.mismatches) / self.steps
+
+    def beyond(self, limits: Limits) -> Optional[str]:
+        """What is worse than these limits, or None."""
+        for what, found, most in (
+            ("logit error", self.largest_logit_error, limits.logit_error),
+            ("KL", self.largest_kl, limits.kl),
+        ):
+            if not found <= most:
+                return f"the largest {what} is {found:.3g}, allowed are {most:g}"
+        if self.top1 < limits.top1:
+            return (
+                f"{self.top1:.1%} of the likeliest tokens are PyTorch's, wanted {limits.top1:.0%}"
+            )
+        return None
+
+    def __str__(self) -> str:
+        return (
+            f"{self.steps - len(self.mismatches)} of {self.steps} likeliest tokens are PyTorch's, "
+            f"largest logit error {self.largest_logit_error:.2g}, KL at most {self.largest_kl:.2g}"
+        )
+
+
+def golden_mismatches(backend: Backend, manifest: Manifest) -> List[Mismatch]:
+    """Steps with a wrong token; empty exactly when greedy decoding gives the golden tokens."""
+    return golden_run(backend, manifest).mismatches
+
+
+def golden_run(backend: Backend, manifest: Manifest) -> Comparison:
+    """Every step is fed the golden text, so that one error does not hide the rest."""
     golden = manifest.golden
     backend.owner = object()
     backend.truncate(0)
     chunk = min(manifest.chunk, manifest.capacity)
     logits = prefill(backend, golden.prompt_ids, chunk, "logits").logits[0]
     wrong = []
+    largest_error = largest_kl = 0.0
     for step, expected in enumerate(golden.greedy_ids):
         if not np.isfinite(logits).all():
             raise CheckFailed(
@@ -40,7 +79,27 @@ def golden_mismatches(backend: Backend, manifest: Manifest) -> List[Mismatch]:
         if found != expected:
             margin = float(logits[found]) - float(logits[expected])
             wrong.append(Mismatch(step, expected, found, margin))
+        error, kl = _distance(logits, golden.top, step)
+        largest_error, largest_kl = max(largest_error, error), max(largest_kl, kl)
         if step + 1 < len(golden.greedy_ids):
             position = len(golden.prompt_ids) + step
             logits = backend.step([expected], [position], [0]).logits[0]
-    return wrong
+    return Comparison(wrong, len(golden.greedy_ids), largest_error, largest_kl)
+
+
+def _distance(logits: "np.ndarray", top: Top, step: int) -> Tuple[float, float]:
+    """Error of the logits that the bundle keeps of a step, and KL (nats) of the wanted
+    distribution from the found one, where all other tokens are one."""
+    wanted = np.array(top.logits[step])
+    found = logits.astype(np.float64)
+    most = found.max()
+    log_sum = np.log(np.exp(found - most).sum()) + most
+    found = found[list(top.ids[step])]
+    error = np.abs(found - wanted).max() / max(1.0, float(np.abs(wanted).max()))
+    p, q = _with_rest(np.exp(wanted - top.log_sums[step])), _with_rest(np.exp(found - log_sum))
+    return float(error), max(0.0, float((p * np.log(p / q)).sum()))
+
+
+def _with_rest(shares: "np.ndarray") -> "np.ndarray":
+    """Probabilities of some tokens, then that of all others; none is 0."""
+    return np.maximum(np.append(shares, 1 - shares.sum()), 1e-12)

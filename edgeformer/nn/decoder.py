@@ -58,8 +58,11 @@ class Decoder(nn.Module):
 
     def embed(self, token_ids: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """[T] -> [T, d_model], with absolute positions where the config has them."""
+        return self.embed_rows(self.embedding(token_ids), positions)
+
+    def embed_rows(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
+        """The same from rows of the embedding's table, [T, d_model]."""
         c = self.config
-        x = self.embedding(token_ids)
         if c.embedding_multiplier != 1.0:
             x = x * c.embedding_multiplier
         if c.position == "learned":

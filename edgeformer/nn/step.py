@@ -25,11 +25,13 @@ class CachedStep(nn.Module):
     new.{i}.key and new.{i}.value [T, kv_heads * head_dim].
 
     `one` fixes T = R = 1 (decode.onnx): masks that are then always zero are left out.
+    `host`: in place of token_ids come their rows of the embedding's table, embeddings [T, d_model].
+    Activations, cache and embeddings have the decoder's own type, float32 or float16.
     """
 
-    def __init__(self, decoder: Decoder, one: bool = False) -> None:
+    def __init__(self, decoder: Decoder, one: bool = False, host: bool = False) -> None:
         super().__init__()
-        self.decoder, self.one = decoder, one
+        self.decoder, self.one, self.host = decoder, one, host
         c = self.config = decoder.config
         self.groups = c.n_heads // c.n_kv_heads
         # 0-d buffers: Max and Min take tensors, and opset 13 has no INT32 Clip in old runtimes
@@ -43,7 +45,8 @@ class CachedStep(nn.Module):
 
     @property
     def input_names(self) -> list[str]:
-        fixed = ["token_ids", "positions", "past_positions"] + ([] if self.one else ["rows"])
+        first = "embeddings" if self.host else "token_ids"
+        fixed = [first, "positions", "past_positions"] + ([] if self.one else ["rows"])
         return fixed + self._row_names("past")
 
     @property
@@ -56,7 +59,7 @@ class CachedStep(nn.Module):
 
     def forward(
         self,
-        token_ids: torch.Tensor,
+        tokens: torch.Tensor,
         positions: torch.Tensor,
         past_positions: torch.Tensor,
         *rest: torch.Tensor,
@@ -65,7 +68,8 @@ class CachedStep(nn.Module):
         decoder, c = self.decoder, self.config
         # padding has no row in a position table, and what a negative index gathers is not defined
         seats = positions if self.one else torch.maximum(positions, self.zero)
-        x = decoder.embed(token_ids, seats)  # [T, d_model]
+        embed = decoder.embed_rows if self.host else decoder.embed
+        x = embed(tokens, seats)  # [T, d_model]
         rotary = decoder.rotary(seats)
         attend = CachedAttention(self, positions, past_positions, past)
         for i, block in enumerate(decoder.blocks):
@@ -84,7 +88,9 @@ class CachedStep(nn.Module):
 
         dtype = self.decoder.embedding.weight.dtype
         cache = [torch.randn(past, c.kv_width).to(dtype) for _ in range(2 * c.n_layers)]
-        fixed = [count(0, tokens) % c.vocab_size, count(0, tokens), count(0, past)]
+        ids = count(0, tokens) % c.vocab_size
+        first = torch.randn(tokens, c.d_model).to(dtype) if self.host else ids
+        fixed = [first, count(0, tokens), count(0, past)]
         return (*fixed, *([] if self.one else [count(0, rows)]), *cache)
 
 

@@ -15,7 +15,12 @@ from tests.nn.choices import random_decoder
 
 DISTINCT = 16
 # Seed and standard deviation, tried until greedy decoding visits that many tokens.
-RANDOM = {Path(bundles.ROPE): (1, 0.35), Path(bundles.LEARNED): (8, 0.8)}
+RANDOM = {
+    Path(bundles.ROPE): (1, 0.35),
+    Path(bundles.HOST): (1, 0.35),
+    Path(bundles.HALF): (1, 0.35),
+    Path(bundles.LEARNED): (8, 0.8),
+}
 PROMPT = "the other thing: "
 # Two merges' worth of English, and characters of two to four bytes for the byte-level vocabulary.
 TEXT = "the cat and the other thing, here and there; naïve café, 雨 and 🙂. " * 8
@@ -59,6 +64,11 @@ MODELS = {
         },
     ),
 }
+
+
+_rope, _options = MODELS[Path(bundles.ROPE)]
+MODELS[Path(bundles.HOST)] = _rope, {**_options, "embedding": "host"}
+MODELS[Path(bundles.HALF)] = _rope, {**_options, "precision": "fp16"}
 
 
 def make(path: Path, out: Path) -> Exported:
