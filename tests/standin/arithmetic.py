@@ -12,6 +12,7 @@ from edgeformer.bundle import Bundle
 from edgeformer.engines.record import EngineSet, engine_json, plan_path, read_engine_set
 from tests.standin.libraries import EXECUTOR
 
+TYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(int32)": "int32"}
 CODES = {"float32": 0, "float16": 1, "int32": 3}  # of TensorRT's DataType
 ARENA = 65536
 
@@ -146,20 +147,20 @@ def execute(number, count, names, addresses, sizes, ranks):
         feeds = {}
         for tensor in session.get_inputs():
             address, shape = where[tensor.name]
-            dtype = "int32" if "int32" in tensor.type else _dtype(number, tensor.name)
-            view = memory(address, shape, dtype)
-            feeds[tensor.name] = view.astype("int32" if dtype == "int32" else "float32")
-        outputs = [tensor.name for tensor in session.get_outputs()]
-        for name, result in zip(outputs, session.run(outputs, feeds)):
-            address, shape = where[name]
-            assert result.shape == shape, (name, result.shape, shape)
-            memory(address, shape, _dtype(number, name))[...] = result
+            view = memory(address, shape, _dtype(number, tensor))
+            feeds[tensor.name] = view.astype(TYPES[tensor.type])
+        outputs = session.get_outputs()
+        results = session.run([tensor.name for tensor in outputs], feeds)
+        for tensor, result in zip(outputs, results):
+            address, shape = where[tensor.name]
+            assert result.shape == shape, (tensor.name, result.shape, shape)
+            memory(address, shape, _dtype(number, tensor))[...] = result
         return 0
     except Exception as error:
         failures.append(repr(error))
         return 1
 
 
-def _dtype(number, name):
-    cached = name.startswith(("past.", "new."))
-    return "float16" if cached and number in _halves else "float32"
+def _dtype(number, tensor):
+    cached = tensor.name.startswith(("past.", "new."))
+    return "float16" if cached and number in _halves else TYPES[tensor.type]

@@ -45,9 +45,9 @@ def row_from_the_start(patch):
 def keys_and_values_swapped(patch):
     real = Loaded.make_lanes
 
-    def swapped(self, addresses, width):
+    def swapped(self, addresses):
         first, second = addresses["new.0.key"], addresses["new.0.value"]
-        real(self, dict(addresses, **{"new.0.key": second, "new.0.value": first}), width)
+        real(self, dict(addresses, **{"new.0.key": second, "new.0.value": first}))
 
     patch(Loaded, "make_lanes", swapped)
 
@@ -55,8 +55,8 @@ def keys_and_values_swapped(patch):
 def layers_share_new_rows(patch):
     real = Loaded.make_lanes
 
-    def shared(self, addresses, width):
-        real(self, dict(addresses, **{"new.1.key": addresses["new.0.key"]}), width)
+    def shared(self, addresses):
+        real(self, dict(addresses, **{"new.1.key": addresses["new.0.key"]}))
 
     patch(Loaded, "make_lanes", shared)
 
