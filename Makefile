@@ -1,7 +1,7 @@
 # What a person types in this repository. `make help` lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo real-model test test-standin test-slow test-all lint clean host-env
+.PHONY: help demo real-model test test-rtx test-standin test-slow test-all lint clean host-env
 
 PROMPT ?= It is a truth universally acknowledged, that
 QUESTION ?= What is the capital of France?
@@ -69,6 +69,11 @@ test-standin: host-env  ## run the tests of TensorRT's Python side, on stand-ins
 	@$(ensure_py36); \
 	requirements/ensure-standin.sh py36 && \
 	.venv36/bin/python -m tests.standin.run
+
+test-rtx: host-env  ## run the tests of TensorRT's parser and builder, on TensorRT for RTX (91 MB)
+	@requirements/ensure-rtx.sh || { rc=$$?; [ $$rc = 75 ] && exit 0; exit $$rc; }; \
+	echo '==> rtx: TensorRT for RTX builds our graphs, on the CPU' >&2; \
+	EDGEFORMER_RTX=1 $(host_pytest) tests/rtx
 
 test-all: test test-slow  ## run every test
 

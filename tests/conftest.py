@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 HOST_ONLY = [
     "nn",
     "export",
+    "rtx",
     "test_repository.py",
     "test_readme.py",
     "test_packaging.py",

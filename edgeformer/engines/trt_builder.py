@@ -17,7 +17,8 @@ FLAGS = trt.BuilderFlag.__members__
 NETWORK_FLAGS = trt.NetworkDefinitionCreationFlag.__members__
 HAS_FLAGS = "FP16" in FLAGS  # weak typing: a builder flag allows FP16, a layer can be excepted
 HAS_TYPES = "STRONGLY_TYPED" in NETWORK_FLAGS  # the types of the graph are those of the engine
-UNNAMED = "(Unnamed Layer"  # how TensorRT calls layers that the parser adds of its own accord
+# How layers are called that the parser adds of its own accord: up to 8, and in newer parsers.
+ADDED = ("(Unnamed Layer", "ONNXTRT_")
 
 Tell = Callable[[Dict[str, Any]], None]
 
@@ -146,9 +147,9 @@ def _set_precision(network: Any, config: Any, job: Dict[str, Any]) -> int:
 def _pin(network: Any, prefix: str) -> int:
     """Set layers whose names begin with `prefix` to FP32, and what lies between and before them.
 
-    The parser puts reshapes without a node's name behind a layer so that ranks agree: a sum of
-    squares that is FP32 before one and after it must not be FP16 in it. And it makes a layer of
-    each constant: tables of positions and the epsilon of a norm must not be rounded either.
+    The parser adds reshapes behind a layer so that ranks agree: a sum of squares that is FP32
+    before one and after it must not be FP16 in it. And it makes a layer of each constant: tables
+    of positions and the epsilon of a norm must not be rounded either.
     """
     inside: Set[str] = set()  # tensors that pinned layers make
     constants: Dict[str, List[Any]] = {}  # tensor -> the constant and reshapes that it comes from
@@ -157,11 +158,11 @@ def _pin(network: Any, prefix: str) -> int:
         layer = network.get_layer(index)
         inputs = [layer.get_input(i) for i in range(layer.num_inputs)]
         outputs = [layer.get_output(i) for i in range(layer.num_outputs)]
-        unnamed = layer.name.startswith(UNNAMED)
-        if not inputs or (unnamed and inputs[0].name in constants):
+        added = layer.name.startswith(ADDED)
+        if not inputs or (added and inputs[0].name in constants):
             before = constants[inputs[0].name] if inputs else []
             constants[outputs[0].name] = before + [layer]
-        elif layer.name.startswith(prefix) or (unnamed and inputs[0].name in inside):
+        elif layer.name.startswith(prefix) or (added and inputs[0].name in inside):
             group = [layer]
             for tensor in inputs:  # None is an input that is left out
                 group += constants.get(tensor.name, []) if tensor is not None else []
@@ -171,12 +172,12 @@ def _pin(network: Any, prefix: str) -> int:
 
 
 def _set_fp32(layer: Any) -> bool:
-    """Compute and answer in FP32, where these are floats: INT32 is no choice of flags."""
-    if layer.num_inputs and _is_float(layer.get_input(0)):
-        layer.precision = trt.DataType.FLOAT
+    """Compute and answer in FP32, where the answers are floats: INT32 is no choice of flags."""
     floats = [i for i in range(layer.num_outputs) if _is_float(layer.get_output(i))]
     for i in floats:
         layer.set_output_type(i, trt.DataType.FLOAT)
+    if floats and layer.num_inputs and _is_float(layer.get_input(0)):
+        layer.precision = trt.DataType.FLOAT
     return bool(floats)
 
 

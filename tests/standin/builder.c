@@ -3,7 +3,7 @@
  * It builds nothing. A "plan" is the text that libnvinfer.c loads: number (a hash of the ONNX
  * file), tensors, profile; and lines "# ..." that tell how it was built: flags, workspace, which
  * layers were pinned. Tests read these lines. As TensorRT does, it gives a layer the name of its
- * node, and puts layers without a name of their own between them ("(Unnamed Layer* 7) [Shuffle]").
+ * node, and adds layers of the parser's own between them.
  *
  * Its rules: every free size has a profile, an INT32 layer gets no FP32 precision, half-precision
  * inputs need the FP16 flag or a strongly typed network. Faults come from the environment, since
@@ -229,15 +229,19 @@ static Layer *add_layer(Network *network, const char *name) {
     return network->layers[network->layer_count++] = made;
 }
 
-/* What the parser puts between two layers so that their ranks agree. */
-static Tensor *reshaped(Network *network, Tensor *source) {
-    char text[64];
+/* A layer that the parser adds of its own accord, with one input and one output. The names are
+ * those that TensorRT 8 and a real parser of generation 11 (TensorRT for RTX 1.7) give. */
+static Tensor *added(Network *network, const char *kind, Tensor *source, int dtype) {
+    char text[64], output[80];
     Layer *layer;
-    snprintf(text, sizeof text, "(Unnamed Layer* %d) [Shuffle]", network->layer_count);
+    if (FAMILY == 8)
+        snprintf(text, sizeof text, "(Unnamed Layer* %d) [%s]", network->layer_count, kind);
+    else
+        snprintf(text, sizeof text, "ONNXTRT_%s_%d", kind, network->layer_count);
+    snprintf(output, sizeof output, "%s_output", text);
     layer = add_layer(network, text);
     layer->inputs[layer->input_count++] = source;
-    snprintf(text, sizeof text, "(Unnamed Layer* %d) [Shuffle]_output", network->layer_count - 1);
-    return layer->outputs[layer->output_count++] = add_tensor(network, text, source->dtype);
+    return layer->outputs[layer->output_count++] = add_tensor(network, output, dtype);
 }
 
 static void add_node(Network *network, const Node *node) {
@@ -246,8 +250,11 @@ static void add_node(Network *network, const Node *node) {
     Layer *layer;
     for (int index = 0; index < node->input_count; index++) {
         inputs[index] = tensor_named(network, node->inputs[index]);
-        if (arithmetic && index == 1 && inputs[index]) inputs[index] = reshaped(network, inputs[index]);
+        if (arithmetic && index == 1 && inputs[index]) /* so that ranks agree */
+            inputs[index] = added(network, "Shuffle", inputs[index], inputs[index]->dtype);
     }
+    if (!strcmp(node->operator, "Slice") && inputs[0]) /* where it ends depends on the size */
+        added(network, "Shape", inputs[0], INT32)->is_shape = 1;
     layer = add_layer(network, node->name);
     for (int index = 0; index < node->input_count; index++)
         if (inputs[index]) layer->inputs[layer->input_count++] = inputs[index];
@@ -465,6 +472,7 @@ static int check_types(const Network *network, const Config *config) {
     for (int index = 0; index < network->layer_count; index++) {
         const Layer *layer = network->layers[index];
         int integers = layer->input_count && layer->inputs[0]->dtype == INT32;
+        integers |= layer->output_count && layer->outputs[0]->dtype != FLOAT;
         if (layer->precision >= 0 && integers)
             return told("%s computes INT32 and cannot have another precision", layer->name);
         for (int output = 0; output < layer->output_count; output++)

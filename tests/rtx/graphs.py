@@ -1,0 +1,53 @@
+"""Graphs as the exporter writes them, without the golden run of a whole export; and profiles."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from edgeformer.contract import Graph
+from edgeformer.engines.needs import SCORED_ROWS
+from edgeformer.engines.record import Span
+from edgeformer.engines.wanted import LEAST_TOKENS, Asked, Wanted, shapes
+from edgeformer.export.graphs import assemble, trace
+from edgeformer.export.weights import WeightsFile
+from edgeformer.nn.decoder import Decoder
+from tests.rtx.library import Shapes
+
+KINDS = ("prefill", "decode")
+PRECISIONS = ("fp32",)  # of stored graphs; a further one is a further export in `write_graphs`
+WORKSPACE = 256  # MiB
+
+
+def write_graphs(decoder: Decoder, folder: Path, precision: str = "fp32") -> dict[str, Graph]:
+    """Both graphs of a decoder over one weights.bin."""
+    assert precision == "fp32"
+    folder.mkdir()
+    graphs = {}
+    with WeightsFile(folder) as weights:
+        for kind in KINDS:
+            draft = trace(decoder, kind)
+            model = assemble(draft, list(weights.initializers(draft.weights)))
+            (folder / draft.contract.file).write_bytes(model.SerializeToString(deterministic=True))
+            graphs[kind] = draft.contract
+    return graphs
+
+
+def split(graphs: dict[str, Graph], capacity: int, chunk: int) -> dict[str, Shapes]:
+    """Profiles of two engines: one token, and chunks; a cache of one size."""
+    tokens = {"decode": Span(1, 1), "prefill": Span(min(LEAST_TOKENS, chunk), chunk)}
+    return _profiles(graphs, "split", tokens, (capacity,))
+
+
+def shared(graphs: dict[str, Graph], capacity: int, chunk: int) -> dict[str, Shapes]:
+    """The profile of one engine for both, and a cache that grows."""
+    past = (max(1, capacity // 4), capacity)
+    return _profiles(graphs, "shared", {"prefill": Span(1, chunk)}, past)
+
+
+def _profiles(
+    graphs: dict[str, Graph], layout: str, tokens: dict[str, Span], past: tuple[int, ...]
+) -> dict[str, Shapes]:
+    ranges = {kind: (span, Span(1, min(SCORED_ROWS, span.most))) for kind, span in tokens.items()}
+    asked = Asked("fp32", past, (WORKSPACE,), ())
+    found = Wanted("key", layout, asked, True, "float32", ranges, {}, {})
+    return {kind: shapes(graphs[kind], found, kind) for kind in ranges}
