@@ -12,21 +12,32 @@ LENGTH = 40  # tokens that are compared: more than every window and original len
 
 @functools.cache
 def reference(name: str, seed: int = 0) -> torch.nn.Module:
-    """The model, its every number random: norms near 1, biases too, so that none can be lost."""
+    return random_model(name, SHAPES[name](), seed)
+
+
+def random_model(
+    name: str,
+    config: transformers.PretrainedConfig,
+    seed: int,
+    deviation: float = 0.7,
+    embedding: float = 1.0,
+) -> torch.nn.Module:
+    """The model, its every number random: norms near 1, biases too, so that none can be lost.
+
+    `deviation` is that of weights, times the root of their width; `embedding` that of the table.
+    """
     torch.manual_seed(seed)
     # transformers 5.24 adds Falcon's ALiBi twice in its eager attention
     attention = "sdpa" if name.startswith("falcon") else "eager"
-    model = transformers.AutoModelForCausalLM.from_config(
-        SHAPES[name](), attn_implementation=attention
-    )
+    model = transformers.AutoModelForCausalLM.from_config(config, attn_implementation=attention)
     model.eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.dim() > 1:
-                parameter.normal_(0.0, 0.7 * parameter.shape[-1] ** -0.5)
+                parameter.normal_(0.0, deviation * parameter.shape[-1] ** -0.5)
             else:
                 parameter.add_(torch.randn_like(parameter) * 0.2)
-        model.get_input_embeddings().weight.normal_(0.0, 1.0)
+        model.get_input_embeddings().weight.normal_(0.0, embedding)
     return model.float()
 
 

@@ -1,0 +1,130 @@
+"""Checkpoints of every family, exported: each says what it says in `transformers`, on both Pythons.
+
+The figures are those of docs/families.md. The first shape of each family is in `make test`.
+"""
+
+import os
+
+import pytest
+
+from edgeformer.export.parity import LOGIT_ERROR
+from edgeformer.nn.families import FAMILIES, ours
+from tests.export.families.document import document, limit
+from tests.export.families.make_docs import PATH, dice_of, measured
+from tests.export.families.measure import (
+    PYTHON_36,
+    export_shape,
+    is_tested,
+    run_here,
+    run_on_36,
+)
+from tests.export.families.models import STEPS, shapes_of
+from tests.nn.families.shapes import SHAPES
+
+NAMES = sorted(set(FAMILIES) - {ours.NAME})
+FIRST = [shapes_of(family)[0] for family in NAMES]
+OTHERS = [shape for shape in SHAPES if shape not in FIRST]
+REMAKE = "run: python -m tests.export.families.make_docs"
+
+
+class Measurements:
+    """Exports of shapes, each made once; the runs on 3.6 share one process."""
+
+    def __init__(self, shapes, folder):
+        self.shapes, self.folder, self.known = shapes, folder, measured()["shapes"]
+        self.exported, self.there = {}, {}
+
+    def export(self, shape):
+        if shape not in self.exported:
+            assert shape in self.known, f"{shape} was never measured; {REMAKE}"
+            (self.folder / shape).mkdir()
+            dice = dice_of(self.known[shape])
+            self.exported[shape] = export_shape(shape, dice, self.folder / shape)
+        return self.exported[shape]
+
+    def run_on_36(self, shape):
+        if not self.there:
+            made = [self.export(each) for each in self.shapes]
+            self.there = dict(zip(self.shapes, run_on_36(made, self.folder), strict=True))
+        return self.there[shape]
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory):
+    return Measurements(FIRST, tmp_path_factory.mktemp("first"))
+
+
+@pytest.fixture(scope="module")
+def others(tmp_path_factory):
+    return Measurements(OTHERS, tmp_path_factory.mktemp("others"))
+
+
+def check(made, ran, known):
+    """One Python's run of a bundle against `transformers` and against the table."""
+    assert ran.error <= LOGIT_ERROR
+    assert ran.error <= limit(known["error"]), f"it was {known['error']:.1e}; {REMAKE}"
+    assert ran.tokens == made.said.tokens
+    assert ran.prompt == made.said.prompt
+    assert ran.wrong_texts == []
+
+
+def check_export(made):
+    """What the export left: the same tokens as golden ones, and nothing that the Nano refuses."""
+    assert is_tested(made.said)
+    assert made.bundle.manifest.golden.greedy_ids == tuple(made.said.tokens)
+    assert made.bundle.manifest.tokenizer.identity.differences == ()
+    assert made.findings == []
+
+
+def on_this_python(measurements, shape):
+    made = measurements.export(shape)
+    (ran,) = run_here([made])
+    check_export(made)
+    check(made, ran, measurements.known[shape])
+
+
+def on_python_36(measurements, shape):
+    ran = measurements.run_on_36(shape)
+    check(measurements.export(shape), ran, measurements.known[shape])
+
+
+python_36 = pytest.mark.skipif(
+    not PYTHON_36.exists() and os.environ.get("CI") != "true",
+    reason="NOT RUN: no .venv36; make it with requirements/ensure.sh py36",
+)
+
+
+@pytest.mark.parametrize("shape", FIRST)
+def test_a_bundle_says_what_the_checkpoint_says(shape, first):
+    on_this_python(first, shape)
+
+
+@python_36
+@pytest.mark.parametrize("shape", FIRST)
+def test_on_python_36_a_bundle_says_what_the_checkpoint_says(shape, first):
+    on_python_36(first, shape)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", OTHERS)
+def test_every_other_shape_says_what_its_checkpoint_says(shape, others):
+    on_this_python(others, shape)
+
+
+@pytest.mark.slow
+@python_36
+@pytest.mark.parametrize("shape", OTHERS)
+def test_on_python_36_every_other_shape_says_what_its_checkpoint_says(shape, others):
+    on_python_36(others, shape)
+
+
+def test_the_document_holds_what_was_measured_and_what_the_mappings_say():
+    assert PATH.read_text("utf-8") == document(measured()), REMAKE
+
+
+def test_every_shape_was_measured_and_is_without_fault():
+    shapes = measured()["shapes"]
+    assert list(shapes) == list(SHAPES), REMAKE
+    for shape, known in shapes.items():
+        assert (known["equal"], known["equal_36"], known["findings"]) == (STEPS, STEPS, 0), shape
+        assert known["texts"] == known["texts_tried"] > 300, shape
