@@ -112,8 +112,9 @@ def _build(bundle: Bundle, here: Here, found: Wanted, available: int, say: Say) 
             },
         }
         store.publish(staged, folder, key, engine_json(record))
-    for name in older:
-        store.remove(os.path.join(folder, name))
+    with store.disk_errors(folder):
+        for name in older:
+            store.remove(os.path.join(folder, name))
     return read_engine_set(bundle, key)
 
 

@@ -1,5 +1,6 @@
 """`build` drives the real bindings of each release, and what it builds gives the golden tokens."""
 
+import os
 import re
 import subprocess
 import sys
@@ -162,6 +163,19 @@ def test_workspace_tactics_and_timings_reach_the_builder(tmp_path):
     assert second.timings == 16, "the second plan begins with the first one's timings"
     assert engines.flags["tactics"] == name
     assert engines.flags["prefill_workspace_mib"] == "96"
+
+
+def test_timings_that_are_damaged_are_left_out_and_written_again(tmp_path):
+    bundle, engines, _ = built(tmp_path, "--precision", "fp32", "--layout", "shared")
+    folder = os.path.join(bundle.path, "engines")
+    (name,) = [name for name in os.listdir(folder) if name.startswith("timings-")]
+    assert name == "timings-Stand-in_GPU-%s.cache" % engines.tensorrt
+    with open(os.path.join(folder, name), "wb") as file:
+        file.write(b"what is left of a file")
+    assert build(bundle.path, "--precision", "fp32", "--layout", "shared", "--force")[0] == 0
+    bundle, engines = only_set(bundle.path)
+    assert Calls(bundle, engines, "prefill").timings == 0
+    assert os.path.getsize(os.path.join(folder, name)) == 16
 
 
 @pytest.mark.skipif(not TYPED, reason="up to TensorRT 10 there is an FP16 flag")
