@@ -12,17 +12,19 @@ from edgeformer.export.lint.rule import Problem, rule
 AGAIN = "export it again, or repair the node: onnx.checker.check_model says what ONNX asks for"
 
 
-@rule("schema", title="a node that lacks an input or an attribute, or has one too many")
+@rule("schema", title="inputs, outputs or attributes that are missing or too many")
 def _schema(site: Site) -> Iterator[Problem]:
     schema = _of(site)
     if schema is None:
         return
     node, opset = site.node, site.opset
-    if not schema.min_input <= len(node.input) <= schema.max_input:
-        wanted = str(schema.min_input)
-        if schema.max_input != schema.min_input:
-            wanted += f" to {schema.max_input}"
-        yield Problem(f"{len(node.input)} inputs; opset {opset} wants {wanted}", AGAIN)
+    for what, given_here, least, most in (
+        ("inputs", len(node.input), schema.min_input, schema.max_input),
+        ("outputs", len(node.output), schema.min_output, schema.max_output),
+    ):
+        if not least <= given_here <= most:
+            wanted = str(least) if least == most else f"{least} to {most}"
+            yield Problem(f"{given_here} {what}; opset {opset} wants {wanted}", AGAIN)
     given = {attribute.name for attribute in node.attribute}
     missing = [a.name for a in schema.attributes.values() if a.required and a.name not in given]
     if missing:
