@@ -6,12 +6,18 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
-from edgeformer.export.parity import LOGIT_ERROR
 from edgeformer.nn.families import FAMILIES, ours
 from edgeformer.nn.families.family import GATED_ACTIVATIONS, PLAIN_ACTIVATIONS
 from edgeformer.nn.families.keys import PLAIN
 from edgeformer.nn.families.rope_keys import KNOWN
-from tests.export.families.models import CAPACITY, CHUNK, STEPS, shapes_of, tokenizer_name
+from tests.export.families.models import (
+    CAPACITY,
+    CHUNK,
+    STEPS,
+    TOLERANCE,
+    shapes_of,
+    tokenizer_name,
+)
 from tests.export.families.refusals import Demands, demands, word
 
 ACTIVATIONS = {
@@ -74,7 +80,7 @@ def document(measured: dict[str, Any]) -> str:
         capacity=CAPACITY,
         steps=STEPS,
         chunk=CHUNK,
-        tolerance=LOGIT_ERROR,
+        tolerance=TOLERANCE,
         versions=_versions(measured["versions"]),
         figures=_figures(measured["shapes"], families),
         shapes="\n".join(f"- {f}: {', '.join(map(_shape, shapes_of(f)))}" for f in families),

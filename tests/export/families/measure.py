@@ -16,10 +16,9 @@ from edgeformer.export.__main__ import main as export
 from edgeformer.export.lint import ERROR, lint_model
 from edgeformer.export.lint.reading import read_model
 from edgeformer.export.operators import check_operators
-from edgeformer.export.parity import LOGIT_ERROR
 from edgeformer.export.source import DEFAULT_PROMPT
 from edgeformer.targets import parser_of_target, target_named
-from tests.export.families.models import CAPACITY, CHUNK, Dice, Said, save
+from tests.export.families.models import CAPACITY, CHUNK, TOLERANCE, Dice, Said, save
 from tests.follow import follow
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -134,7 +133,7 @@ def _equal(found: list[int], wanted: list[int]) -> int:
 
 def is_tested(said: Said) -> bool:
     """Whether tokens can be compared: not all the same, and none wins by less than 10 errors."""
-    return len(set(said.tokens)) >= 16 and margin(said) > 10 * LOGIT_ERROR
+    return len(set(said.tokens)) >= 16 and margin(said) > 10 * TOLERANCE
 
 
 def as_json(found: Figures) -> dict[str, object]:

@@ -18,6 +18,7 @@ from tests.text.family_parts import FAMILIES, document_around
 from tests.text.hard_strings import HARD_STRINGS
 from tests.text.make_family_golden import golden, model_name
 
+TOLERANCE = 1e-4  # of a logit, in units of max(1, the step's largest |logit|)
 CAPACITY, CHUNK, STEPS = 120, 16, 64  # the prompts have about 40 tokens
 UNUSED = 6  # ids of the model that its tokenizer does not have
 LENGTHS = ("max_position_embeddings", "max_seq_len")  # BLOOM has no such key

@@ -7,7 +7,6 @@ import os
 
 import pytest
 
-from edgeformer.export.parity import LOGIT_ERROR
 from edgeformer.nn.families import FAMILIES, ours
 from tests.export.families.document import document, limit
 from tests.export.families.make_docs import PATH, dice_of, measured
@@ -18,7 +17,7 @@ from tests.export.families.measure import (
     run_here,
     run_on_36,
 )
-from tests.export.families.models import STEPS, shapes_of
+from tests.export.families.models import STEPS, TOLERANCE, shapes_of
 from tests.nn.families.shapes import SHAPES
 
 NAMES = sorted(set(FAMILIES) - {ours.NAME})
@@ -61,7 +60,7 @@ def others(tmp_path_factory):
 
 def check(made, ran, known):
     """One Python's run of a bundle against `transformers` and against the table."""
-    assert ran.error <= LOGIT_ERROR
+    assert ran.error <= TOLERANCE
     assert ran.error <= limit(known["error"]), f"it was {known['error']:.1e}; {REMAKE}"
     assert ran.tokens == made.said.tokens
     assert ran.prompt == made.said.prompt
