@@ -19,10 +19,16 @@ Messages = Sequence[Dict[str, Any]]
 Prompt = Union[str, Sequence[int]]
 
 
-def load(path: str, backend: str = "auto", threads: Optional[int] = None) -> "Model":
+def load(
+    path: str,
+    backend: str = "auto",
+    threads: Optional[int] = None,
+    cuda_graph: Optional[bool] = None,
+) -> "Model":
     """Open a bundle and load its graph. `backend`: "auto", "ort" or "trt".
 
-    `threads`: CPU threads of a step; None means one for each physical core.
+    `threads`: CPU threads of a step; None means one for each physical core. `cuda_graph`: whether
+    TensorRT's steps of one token are recorded once and replayed, as they are if it is None.
     """
     from edgeformer.backends import open_backend
     from edgeformer.bundle import Bundle
@@ -31,7 +37,7 @@ def load(path: str, backend: str = "auto", threads: Optional[int] = None) -> "Mo
     started = perf_counter()
     bundle = Bundle.open(path)
     tokenizer = None if bundle.manifest.tokenizer is None else open_tokenizer(bundle)
-    opened = open_backend(bundle, backend, threads)
+    opened = open_backend(bundle, backend, threads, cuda_graph)
     return Model(bundle, opened, tokenizer, perf_counter() - started)
 
 

@@ -272,3 +272,15 @@ def test_the_library_prints_nothing(capfd, model):
 def test_stats_are_json(model):
     stats = model.generate("the", max_new_tokens=3, temperature=1.0).stats
     assert json.loads(json.dumps(stats._asdict()))["new_tokens"] == 3
+
+
+@pytest.mark.parametrize("asked", [True, False])
+@pytest.mark.parametrize("backend", ["ort", "auto"])
+def test_a_cuda_graph_asked_of_onnxruntime_is_an_error(backend, asked):
+    with pytest.raises(EdgeformerError, match="about TensorRT, but this would run on onnxruntime"):
+        edgeformer.load(bundles.ROPE, backend, cuda_graph=asked)
+
+
+def test_a_cuda_graph_is_true_false_or_none():
+    with pytest.raises(EdgeformerError, match="cuda_graph is 'no'"):
+        edgeformer.load(bundles.ROPE, cuda_graph="no")

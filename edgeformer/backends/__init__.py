@@ -91,17 +91,23 @@ BACKENDS = ("auto", "ort", "trt")
 
 
 def open_backend(
-    bundle: Bundle, name: str = "auto", threads: Optional[int] = None, cuda_graph: bool = True
+    bundle: Bundle,
+    name: str = "auto",
+    threads: Optional[int] = None,
+    cuda_graph: Optional[bool] = None,
 ) -> Backend:
     """Load what runs a bundle. "auto" is TensorRT where an engine was built here, else the CPU.
 
     `threads`: of the CPU; None means one for each physical core that we may use. `cuda_graph`:
-    whether TensorRT's steps of one token are recorded and replayed.
+    whether TensorRT's steps of one token are recorded and replayed; None: they are, and what is
+    not TensorRT runs too. True and False ask for TensorRT.
     """
     if name not in BACKENDS:
         raise EdgeformerError(f"no backend is called {name!r}; choose {', '.join(BACKENDS)}")
     if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= 1024):
         raise EdgeformerError(f"threads is {threads!r}; it must be an integer from 1 to 1024")
+    if cuda_graph not in (None, True, False):
+        raise EdgeformerError(f"cuda_graph is {cuda_graph!r}; it must be True, False or None")
     if name == "trt":
         return _open_trt(bundle, cuda_graph)
     reason = "asked for"
@@ -113,12 +119,17 @@ def open_backend(
             except EdgeformerError as error:
                 refused = [str(error)]
         reason = refused[0] if refused else "the bundle holds no TensorRT engine"
+    if cuda_graph is not None:
+        raise EdgeformerError(
+            f"cuda_graph is {cuda_graph}, which is about TensorRT, but this would run on "
+            f"onnxruntime ({reason}); leave out cuda_graph (--no-cuda-graph)"
+        )
     backend = _open_ort(bundle, threads)
     backend.reason = "ort: " + reason
     return backend
 
 
-def _open_trt(bundle: Bundle, cuda_graph: bool) -> Backend:
+def _open_trt(bundle: Bundle, cuda_graph: Optional[bool]) -> Backend:
     sets, refused = engine_sets(bundle)
     if not sets:
         why = "; ".join(refused) or f"{bundle.path} holds no TensorRT engine"
@@ -132,11 +143,11 @@ def _open_trt(bundle: Bundle, cuda_graph: bool) -> Backend:
     except ImportError as error:
         raise EdgeformerError(why_no_trt(error)) from error
     chosen = choose_set(bundle, sets)
-    backend = TrtBackend(bundle, chosen, cuda_graph)
-    graph = "in a CUDA graph" if cuda_graph else "without CUDA graphs"
+    backend = TrtBackend(bundle, chosen, cuda_graph is not False)
+    graph = "off" if cuda_graph is False else "on"
     backend.reason = (
         f"trt: engines {chosen.key}, {chosen.precision}, {chosen.layout}, "
-        f"TensorRT {chosen.tensorrt}, one-token steps {graph}"
+        f"TensorRT {chosen.tensorrt}, CUDA graph: {graph}"
     )
     return backend
 

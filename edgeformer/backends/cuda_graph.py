@@ -64,5 +64,5 @@ class CudaGraph:
         if status:
             raise EdgeformerError(
                 f"CUDA cannot record or replay the decode step: {name} gave error {status}; "
-                "load the model with cuda_graph=False"
+                "load the model with cuda_graph=False (--no-cuda-graph)"
             )

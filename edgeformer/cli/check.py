@@ -29,7 +29,8 @@ def run(arguments: argparse.Namespace) -> int:
     console.say("every file is what the exporter wrote")
 
     golden = bundle.manifest.golden
-    with open_backend(bundle, arguments.backend, arguments.threads) as backend:
+    options = arguments.backend, arguments.threads, arguments.cuda_graph
+    with open_backend(bundle, *options) as backend:
         from edgeformer.generation.golden import golden_run
 
         console.say(f"backend: {backend.reason}")

@@ -22,6 +22,13 @@ def add_backend_options(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--threads", type=int, metavar="N", help="CPU threads (default: the physical cores)"
     )
+    made.add_argument(
+        "--no-cuda-graph",
+        dest="cuda_graph",
+        action="store_const",
+        const=False,
+        help="TensorRT: do not record and replay the steps of one token",
+    )
 
 
 def say(line: str) -> None:

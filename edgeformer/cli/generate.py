@@ -33,7 +33,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     import edgeformer
 
-    with edgeformer.load(arguments.bundle, arguments.backend, arguments.threads) as model:
+    options = arguments.backend, arguments.threads, arguments.cuda_graph
+    with edgeformer.load(arguments.bundle, *options) as model:
         stream = model.stream(**asked, **sampling)
         console.say(f"backend: {model.backend_reason}")
         status = 0

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import edgeformer
+from edgeformer.__main__ import main
 from edgeformer.backends import open_backend
 from edgeformer.backends.ort import OrtBackend
 from edgeformer.bundle import Bundle
@@ -56,7 +57,8 @@ def test_golden_tokens_twice_over(source, layout, cuda_graph, tmp_path, standin)
         assert golden_mismatches(backend, bundle.manifest) == []
         assert golden_mismatches(backend, bundle.manifest) == []
     assert (standin.count("launches") > launches) == cuda_graph
-    assert ("in a CUDA graph" in backend.reason) == cuda_graph
+    assert ("CUDA graph: on" in backend.reason) == cuda_graph
+    assert ("CUDA graph: off" in backend.reason) != cuda_graph
 
 
 @pytest.mark.parametrize("shape", sorted(SHAPES))
@@ -187,3 +189,21 @@ def test_the_library_streams_from_engines_when_there_are_some(tmp_path):
         answer = model.generate(golden.prompt_ids, max_new_tokens=20)
     assert answer.tokens == golden.greedy_ids[:20]
     assert answer.stats.backend == "trt"
+
+
+def test_the_cuda_graph_can_be_switched_off_where_users_are(tmp_path, standin, capsys):
+    path = bundles.copied(bundles.ROPE, tmp_path)
+    add_engines(path)
+    launches = standin.count("launches")
+    with edgeformer.load(path, cuda_graph=False) as model:
+        assert model.backend_reason.endswith("CUDA graph: off")
+        model.generate([1, 2, 3], max_new_tokens=8)
+    assert (
+        main(["generate", path, "1 2 3", "--ids", "--max-new-tokens", "8", "--no-cuda-graph"]) == 0
+    )
+    assert "CUDA graph: off" in capsys.readouterr().err
+    assert standin.count("launches") == launches
+    with edgeformer.load(path) as model:
+        assert model.backend_reason.endswith("CUDA graph: on")
+        model.generate([1, 2, 3], max_new_tokens=8)
+    assert standin.count("launches") > launches
