@@ -112,6 +112,13 @@ def _parser() -> argparse.ArgumentParser:
         choices=("graph", "host"),
         help="host: rows of the embedding are looked up outside the engines, which saves a table",
     )
+    parser.add_argument(
+        "--no-tokenizer",
+        dest="tokenizer",
+        action="store_const",
+        const=False,
+        help="the bundle takes and gives token ids only, whatever the checkpoint has",
+    )
     parser.add_argument("--force", action="store_true", help="replace the bundle if it exists")
     return parser
 
@@ -149,7 +156,7 @@ def _resized(wanted: Recipe, args: argparse.Namespace) -> Recipe:
     asked = {name: getattr(args, name) for name in ("capacity", "chunk")}
     asked = {name: value for name, value in asked.items() if value is not None}
     wanted = dataclasses.replace(wanted, graph=dataclasses.replace(wanted.graph, **asked))
-    asked = {name: getattr(args, name) for name in ("precision", "embedding")}
+    asked = {name: getattr(args, name) for name in ("precision", "embedding", "tokenizer")}
     asked = {name: value for name, value in asked.items() if value is not None}
     return dataclasses.replace(wanted, **asked)
 

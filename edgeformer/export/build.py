@@ -53,7 +53,7 @@ def export_recipe(
 ) -> Exported:
     """Load the model that a recipe names and export it. Its weights are freed on the way."""
     check_target(Path(out_dir), force)  # before minutes of work
-    given = given_model(recipe.model, recipe.license, recipe.graph.capacity)
+    given = given_model(recipe.model, recipe.license, recipe.graph.capacity, recipe.tokenizer)
     golden = recipe.golden
     prompt = golden.prompt if golden.prompt_ids is None else golden.prompt_ids
     if prompt is None and given.words is not None:
@@ -70,6 +70,7 @@ def export_recipe(
         precision=recipe.precision,
         embedding=recipe.embedding,
         words=given.words,
+        ends=given.ends,
         golden_prompt=prompt,
         sampling=recipe.sampling,
         source=given.source,
@@ -119,6 +120,7 @@ def export_decoder(
         precision=precision,
         embedding=embedding,
         words=None if tokenizer_json is None else Words(tokenizer_json),
+        ends=(),
         golden_prompt=golden_prompt,
         sampling=sampling or Sampling(),
         source=source or Source(name),
@@ -140,6 +142,7 @@ def _export(
     precision: str,
     embedding: str,
     words: Words | None,
+    ends: tuple[int, ...],
     golden_prompt: str | Sequence[int] | None,
     sampling: Sampling,
     source: Source,
@@ -182,6 +185,7 @@ def _export(
             chunk=chunk,
             graphs=graphs,
             text=text,
+            ends=ends if text is None else text.eos_token_ids,
             sampling=sampling,
             golden=golden,
         )

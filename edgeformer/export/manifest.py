@@ -39,6 +39,7 @@ def write_manifest(
     chunk: int,
     graphs: dict[str, Graph],
     text: Written | None,
+    ends: Sequence[int],
     sampling: Sampling,
     golden: Golden,
 ) -> None:
@@ -64,7 +65,7 @@ def write_manifest(
         "graphs": {kind: _graph(graph) for kind, graph in graphs.items()},
         "files": _files(folder),
         "tokenizer": None if text is None else _tokenizer(text.entry),
-        "eos_token_ids": [] if text is None else list(text.eos_token_ids),
+        "eos_token_ids": list(ends),
         "chat_templates": {} if text is None else text.chat_templates,
         "sampling": dataclasses.asdict(sampling),
         "quality": None,

@@ -94,6 +94,7 @@ class Recipe:
     target: Literal["jetson-nano", "jetson-orin-nano", "cpu"] = "jetson-nano"
     precision: Literal["fp32", "fp16"] = "fp32"  # of weights, activations and cache in the graphs
     embedding: Literal["graph", "host"] = "graph"  # where token ids become rows of the table
+    tokenizer: bool = True  # False: the bundle takes and gives token ids only
     license: str | None = None
     graph: GraphSize = GraphSize()
     sampling: Sampling = Sampling()

@@ -39,14 +39,18 @@ class Given:
     capacity: int
     load: Callable[[], Decoder]
     words: Words | None
+    ends: tuple[int, ...]  # ids that end a text, as the checkpoint's configs name them
     source: Source
     golden_prompt: str | None  # where the recipe names none
 
 
-def given_model(model: ModelSource, license: str | None, capacity: int | None) -> Given:
+def given_model(
+    model: ModelSource, license: str | None, capacity: int | None, tokenizer: bool = True
+) -> Given:
+    """`tokenizer` False: the checkpoint's own is not even looked at."""
     if model.preset is not None:
         return _preset(model, license, capacity)
-    return _checkpoint(model.checkpoint or model.source, license, capacity)
+    return _checkpoint(model.checkpoint or model.source, license, capacity, tokenizer)
 
 
 def _preset(model: ModelSource, license: str | None, capacity: int | None) -> Given:
@@ -63,12 +67,13 @@ def _preset(model: ModelSource, license: str | None, capacity: int | None) -> Gi
         config.max_positions if capacity is None else capacity,
         lambda: random_decoder(config, seed),
         None,
+        (),
         Source(f"{model.preset}, random weights of seed {seed}", None, license),
         None,
     )
 
 
-def _checkpoint(where: str, license: str | None, capacity: int | None) -> Given:
+def _checkpoint(where: str, license: str | None, capacity: int | None, tokenizer: bool) -> Given:
     from edgeformer.nn.families.load import load_decoder, plan_decoder
     from edgeformer.nn.sources import open_source
 
@@ -83,7 +88,8 @@ def _checkpoint(where: str, license: str | None, capacity: int | None) -> Given:
         config,
         capacity,
         lambda: load_decoder(source, capacity),
-        read_words(source),
+        read_words(source) if tokenizer else None,
+        tuple(i for i in source.eos_token_ids if i < config.vocab_size),
         Source(
             path.resolve().name if path.exists() else where,
             source.digest(),

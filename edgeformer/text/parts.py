@@ -13,7 +13,7 @@ from edgeformer.text.pattern_classes import UnknownPattern
 
 _REMEDY = (
     "edgeformer would give other ids than the model was trained with: take a model with another "
-    "tokenizer, or export without a tokenizer and pass token ids"
+    "tokenizer, or export with --no-tokenizer and pass token ids"
 )
 
 

@@ -40,7 +40,8 @@ def test_a_folder_with_only_a_sentencepiece_model_has_its_words(tmp_path):
     assert compare(tokenizer, words.tokenizer_json).differences == ()
 
 
-def test_a_gguf_with_sentencepieces_exports_and_reads_text_as_they_do(tmp_path):
+def tiny_gguf(path, **changes):
+    """A random Llama with the vocabulary of a SentencePiece model; what its metadata says of it."""
     metadata = {
         key: value.tolist() if isinstance(value, np.ndarray) else value
         for key, value in pieces_metadata("bpe").items()
@@ -55,9 +56,26 @@ def test_a_gguf_with_sentencepieces_exports_and_reads_text_as_they_do(tmp_path):
         max_position_embeddings=128,
         initializer_range=0.5,
     )
-    write_gguf(tmp_path / "tiny.gguf", LlamaForCausalLM(config), **metadata)
+    write_gguf(path, LlamaForCausalLM(config), **(metadata | changes))
+
+
+def test_a_gguf_with_sentencepieces_exports_and_reads_text_as_they_do(tmp_path):
+    tiny_gguf(tmp_path / "tiny.gguf")
     assert main(["--model", str(tmp_path / "tiny.gguf"), "-o", str(tmp_path / "bundle")]) == 0
     with edgeformer.load(str(tmp_path / "bundle")) as model:
         for text, ids in zip(HARD_STRINGS, expected("bpe")["ids"]):
             assert checksum(model.tokenizer.encode(text), "") == ids, repr(text)
         assert model.generate("It is", max_new_tokens=3).tokens
+
+
+def test_without_its_tokenizer_a_checkpoint_still_ends_where_it_ends(tmp_path, capsys):
+    """Also the way out for a vocabulary that is not understood, as the error says."""
+    tiny_gguf(tmp_path / "tiny.gguf", **{"tokenizer.ggml.model": "rwkv"})
+    export = ["--model", str(tmp_path / "tiny.gguf"), "-o", str(tmp_path / "bundle")]
+    assert main(export) == 2
+    assert "--no-tokenizer" in capsys.readouterr().err
+    assert main([*export, "--no-tokenizer"]) == 0
+    with edgeformer.load(str(tmp_path / "bundle")) as model:
+        manifest = model.bundle.manifest
+        assert (manifest.tokenizer, manifest.eos_token_ids) == (None, (2,))
+        assert len(model.generate([1, 2, 3], max_new_tokens=3).tokens) == 3

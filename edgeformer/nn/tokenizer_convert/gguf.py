@@ -29,7 +29,10 @@ from edgeformer.nn.tokenizer_convert.pieces import (
 from edgeformer.nn.tokenizer_convert.pre_names import CUTS, OF_ARCHITECTURE, Cut
 
 _PREFIX = "tokenizer.ggml."
-_INSTEAD = "give the checkpoint's folder with its tokenizer.json instead of this file"
+_INSTEAD = (
+    "give the checkpoint's folder with its tokenizer.json instead of this file, or export with "
+    "--no-tokenizer and pass token ids"
+)
 
 
 def gguf_tokenizer_json(metadata: dict[str, Any], where: str) -> str:
