@@ -39,7 +39,7 @@ def path(tmp_path):
 def test_a_long_build_tells_that_it_goes_on(path, tmp_path, monkeypatch):
     from edgeformer.engines.attempt import run_child
 
-    env = libraries.environment(RELEASE, FOLDER, **{FAULTS: "slow=1.0"})
+    env = libraries.environment(RELEASE, FOLDER, **{FAULTS: "slow=2.0"})
     for name in env:
         monkeypatch.setenv(name, env[name])
     bundle = Bundle.open(path)
@@ -73,7 +73,7 @@ def test_a_long_build_tells_that_it_goes_on(path, tmp_path, monkeypatch):
     assert len(waiting) >= 4
     assert all("peak" in line for line in waiting[1:])
     assert ended.peak > 5 << 20
-    assert 1 <= ended.seconds < 60
+    assert 2 <= ended.seconds < 60
 
 
 def child_of(process):
@@ -145,15 +145,20 @@ def test_kill_at_twenty_random_moments_never_leaves_a_half_set(path):
     whole = time.monotonic() - began
     assert status == 0
     (first,) = check_whole(path)
-    chance, interrupted = random.Random(5), 0
-    for _ in range(20):
+    chance, interrupted, tries = random.Random(5), 0, 0
+    while interrupted < 20:
+        tries += 1
+        assert tries < 100
         process = started(path, "--precision", "fp32", "--force", faults="slow=0.1")
-        time.sleep(chance.uniform(0, 1.1 * whole))
-        interrupted += process.poll() is None
+        moment = chance.uniform(0, whole)
+        time.sleep(moment)
+        if process.poll() is None:
+            interrupted += 1
+        else:
+            whole = moment  # builds have become quicker than the first one was
         process.kill()
         process.communicate(timeout=30)
         assert check_whole(path), "a set that was there is lost"
-    assert interrupted >= 10
     status, err = build(path, "--precision", "fp32", "--force")
     assert status == 0, err
     assert leftovers(path) == []
@@ -192,7 +197,7 @@ def test_a_full_disk_is_told_and_what_was_there_stays(path):
 
 
 def test_a_second_builder_waits_and_uses_what_the_first_built(path):
-    first = started(path, *FP32, faults="slow=1.5")
+    first = started(path, *FP32, faults="slow=5")
     staged(path)
     status, err = build(path, *FP32)
     assert status == 0
