@@ -8,9 +8,12 @@ import sys
 import pytest
 
 from edgeformer.backends import open_backend
+from edgeformer.engines import memory
 from edgeformer.engines.building import build_engines
+from edgeformer.engines.fit import plan_for
 from edgeformer.engines.graphfile import read_graph
 from edgeformer.engines.here import probe
+from edgeformer.engines.needs import LAYOUTS
 from edgeformer.engines.wanted import Asked
 from edgeformer.generation.golden import golden_mismatches
 from tests import bundles
@@ -153,16 +156,25 @@ def test_profiles_cover_what_a_backend_asks_for(layout, ranges, tmp_path):
 def test_workspace_tactics_and_timings_reach_the_builder(tmp_path):
     import tensorrt
 
-    name = sorted(tensorrt.TacticSource.__members__)[0]
-    bit = 1 << int(tensorrt.TacticSource.__members__[name])
-    words = ["--precision", "fp32", "--workspace", "96", "--tactics", name.lower()]
+    sources = tensorrt.TacticSource.__members__
+    chosen = sorted(sources)[-2:]
+    words = ["--precision", "fp32", "--workspace", "96", "--tactics", ",".join(chosen).lower()]
     bundle, engines, _ = built(tmp_path, *words)
     first, second = Calls(bundle, engines, "decode"), Calls(bundle, engines, "prefill")
-    assert (first.workspace, first.tactics) == (96, bit)
+    assert (first.workspace, first.tactics) == (96, sum(1 << int(sources[n]) for n in chosen))
+    assert first.tactics != 1
     assert first.timings == 0
     assert second.timings == 16, "the second plan begins with the first one's timings"
-    assert engines.flags["tactics"] == name
+    assert engines.flags["tactics"] == ",".join(chosen)
     assert engines.flags["prefill_workspace_mib"] == "96"
+
+
+def test_an_unknown_source_of_tactics_is_told_with_the_known_ones(tmp_path):
+    path = bundles.copied(bundles.ROPE, tmp_path)
+    status, err = build(path, "--precision", "fp32", "--tactics", "cudnm")
+    assert status == 2
+    assert "has no source CUDNM; it has " in err
+    assert "EDGE_MASK_CONVOLUTIONS" in err or RELEASE == libraries.AS_821
 
 
 def test_timings_that_are_damaged_are_left_out_and_written_again(tmp_path):
@@ -187,23 +199,42 @@ def test_fp16_from_fp32_graphs_is_refused_where_there_is_no_flag(tmp_path):
     assert "python -m edgeformer.export RECIPE.toml --precision fp16" in err
 
 
-def built_here(path, asked, force, monkeypatch, **manifest):
-    """The set that a bundle with another manifest gets; no exporter writes such a one yet."""
+@pytest.fixture
+def orin(monkeypatch):
+    """The children of this process find the stand-ins, and a GPU with INT8."""
     env = libraries.environment(RELEASE, FOLDER, EDGEFORMER_STANDIN_GPU="87", **{FAULTS: "int8=1"})
     for name in env:
         monkeypatch.setenv(name, env[name])
+    return probe(lambda line: None)
+
+
+def built_here(path, here, asked, **manifest):
+    """The set that a bundle with another manifest gets; no exporter writes such a one yet."""
     bundle = bundles.opened(path, **manifest)
-    here = probe(lambda line: None)
-    made = build_engines(bundle, here, asked, ("split",), 4 << 30, force, lambda line: None)
+    made = build_engines(bundle, here, asked, ("split",), 4 << 30, False, lambda line: None)
     assert made.is_new
     return bundle, made.engines
 
 
+def test_auto_takes_the_layout_that_fits_and_later_what_is_there(tmp_path, orin, monkeypatch):
+    # builders that need nothing, so that a tiny model's running decides
+    for name in ("BUILDER_BASE", "BUILDER_FACTOR", "WORKSPACE"):
+        monkeypatch.setattr(memory, name, memory.PROCESS._replace(value=0))
+    bundle = bundles.opened(bundles.copied(bundles.ROPE, tmp_path))
+    asked = Asked("fp32", (100,), (256,), ())
+    shared = plan_for(bundle, "fp32", ("shared",), 0).needs.largest
+    found = []
+    for available, layouts in ((shared, LAYOUTS), (shared * 2, LAYOUTS), (shared * 2, ["split"])):
+        made = build_engines(bundle, orin, asked, layouts, available, False, lambda line: None)
+        found.append((made.engines.layout, made.is_new))
+    assert found == [("shared", True), ("shared", False), ("split", True)]
+
+
 @no_fp16
-def test_int8_from_quantized_graphs_allows_int8_and_fp16_and_pins_the_same(tmp_path, monkeypatch):
+def test_int8_from_quantized_graphs_allows_int8_and_fp16_and_pins_the_same(tmp_path, orin):
     path = bundles.copied(bundles.ROPE, tmp_path)
     asked = Asked("int8", (100,), (256,), ())
-    bundle, engines = built_here(path, asked, False, monkeypatch, precision="int8-qdq")
+    bundle, engines = built_here(path, orin, asked, precision="int8-qdq")
     assert (engines.precision, engines.cache_dtype) == ("int8", "float16")
     calls = Calls(bundle, engines, "decode")
     assert calls.flags == {"FP16", "INT8", "OBEY_PRECISION_CONSTRAINTS", "TF32"}
@@ -212,10 +243,10 @@ def test_int8_from_quantized_graphs_allows_int8_and_fp16_and_pins_the_same(tmp_p
 
 @pytest.mark.skipif(RELEASE.startswith("8."), reason="no strong typing before TensorRT 10")
 @pytest.mark.parametrize("stored", ["fp16"] + ["int8-qdq"] * TYPED)  # to 10, INT8 has a flag
-def test_typed_graphs_make_a_strongly_typed_network_and_no_flags(stored, tmp_path, monkeypatch):
+def test_typed_graphs_make_a_strongly_typed_network_and_no_flags(stored, tmp_path, orin):
     path = bundles.copied(bundles.ROPE, tmp_path)
     asked = Asked(stored.split("-")[0], (100,), (256,), ())
-    bundle, engines = built_here(path, asked, False, monkeypatch, precision=stored)
+    bundle, engines = built_here(path, orin, asked, precision=stored)
     calls = Calls(bundle, engines, "prefill")
     assert calls.flags == {"TF32"}  # as TensorRT has it
     assert calls.network == (1 if TYPED else 3)
