@@ -43,7 +43,7 @@ def why_not(plan: Plan) -> str:
         if getattr(case, name) != getattr(plan.case, name)
     ]
     if case.embedding != plan.case.embedding:
-        exported.append("a host embedding")
+        exported.append("--embedding host")
     if exported:
         words.append("a bundle that was exported with " + " ".join(exported))
     return text + f"; it fits with {' and '.join(words)}"

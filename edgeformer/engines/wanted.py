@@ -19,6 +19,7 @@ from edgeformer.manifest import Manifest
 from edgeformer.onnxfile import external_data
 from edgeformer.targets import TARGETS
 
+INT8 = "int8-qdq"  # graphs with quantized weights and activations
 RECIPE = 1  # raised when the same wishes would be built in another way
 WORKSPACES = (256, 128, 64, 512)  # MiB, tried in this order
 LEAST_TOKENS = 8  # of a prefill engine beside a decode engine: verification takes that many
@@ -56,14 +57,14 @@ def check_precision(manifest: Manifest, here: Here, precision: str, force: bool)
     export = "export it again: python -m edgeformer.export RECIPE.toml --precision {} -o BUNDLE"
     if precision == "int8" and not force:
         _check_int8(here)
-    gives = {"fp32": ("fp32", "fp16"), "fp16": ("fp16",), "int8-qdq": ("int8",)}.get(stored, ())
+    gives = {"fp32": ("fp32", "fp16"), "fp16": ("fp16",), INT8: ("int8",)}.get(stored, ())
     if precision not in gives:
-        needed = {"int8": "int8-qdq", "fp16": "fp32", "fp32": "fp32"}[precision]
+        needed = {"int8": INT8, "fp16": "fp32", "fp32": "fp32"}[precision]
         can = f"--precision {' or '.join(gives)} can be built from them; " if gives else ""
         raise EdgeformerError(
             f"{name} holds {stored} graphs and --precision {precision} needs {needed} graphs; "
             + can
-            + export.format(needed)
+            + ("no export gives quantized ones yet" if needed == INT8 else export.format(needed))
         )
     if stored == "fp16" and not here.has_types:
         raise EdgeformerError(

@@ -18,7 +18,7 @@ MIB = 1 << 20
     [
         ({"layout": "shared"}, "it fits with --layout shared"),
         ({"capacity": 64, "chunk": 8}, "a bundle that was exported with --capacity 64 --chunk 8"),
-        ({"embedding": "host"}, "a bundle that was exported with a host embedding"),
+        ({"embedding": "host"}, "a bundle that was exported with --embedding host"),
     ],
 )
 def test_the_change_that_makes_it_fit_is_told_as_options(changes, told):

@@ -15,7 +15,7 @@ from edgeformer.engines.graphfile import read_graph
 from edgeformer.engines.here import probe
 from edgeformer.engines.needs import LAYOUTS
 from edgeformer.engines.wanted import Asked
-from edgeformer.generation.golden import golden_mismatches
+from edgeformer.generation.golden import golden_mismatches, golden_run
 from tests import bundles
 from tests.standin import libraries
 from tests.standin.arithmetic import compute_built, execute
@@ -63,6 +63,35 @@ def test_an_fp16_build_has_a_half_precision_cache_that_the_backend_drives(tmp_pa
         wrong = golden_mismatches(backend, bundle.manifest)
     # the stand-in rounds cached rows alone, so that nearly every token stays the same
     assert len(wrong) <= len(golden.greedy_ids) // 8
+
+
+# What each release builds of the other forms of a bundle; the rest it refuses.
+OTHER_FORMS = [(bundles.HOST, precision) for precision in PRECISIONS]
+OTHER_FORMS += [] if RELEASE.startswith("8.") else [(bundles.HALF, "fp16")]
+
+
+@pytest.mark.parametrize(("source", "precision"), OTHER_FORMS)
+@pytest.mark.parametrize("layout", ["split", "shared"])
+def test_typed_graphs_and_host_embeddings_stay_inside_their_limits(
+    source, precision, layout, tmp_path, standin
+):
+    standin.set_executor(execute)
+    words = ["--precision", precision, "--layout", layout]
+    bundle, engines, _ = built(tmp_path, *words, source=source)
+    assert engines.flags["typing"] == ("graph" if TYPED or source == bundles.HALF else "flags")
+    compute_built(bundle, engines)
+    with open_backend(bundle, "trt") as backend:
+        run = golden_run(backend, bundle.manifest)
+        assert run.beyond(bundle.manifest.golden.limits[precision]) is None
+
+
+@pytest.mark.skipif(not RELEASE.startswith("8."), reason="later releases take typed graphs")
+def test_fp16_graphs_are_refused_by_tensorrt_8_with_the_export_that_helps(tmp_path):
+    path = bundles.copied(bundles.HALF, tmp_path)
+    status, err = build(path)
+    assert status == 2
+    assert "holds fp16 graphs, which TensorRT 8.6.1 does not take" in err
+    assert "python -m edgeformer.export RECIPE.toml --precision fp32" in err
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
