@@ -8,19 +8,19 @@ from edgeformer.contract import Graph
 from edgeformer.engines.needs import SCORED_ROWS
 from edgeformer.engines.record import Span
 from edgeformer.engines.wanted import LEAST_TOKENS, Asked, Wanted, shapes
-from edgeformer.export.graphs import assemble, trace
+from edgeformer.export.graphs import TORCH, assemble, trace
 from edgeformer.export.weights import WeightsFile
 from edgeformer.nn.decoder import Decoder
 from tests.rtx.library import Shapes
 
 KINDS = ("prefill", "decode")
-PRECISIONS = ("fp32",)  # of stored graphs; a further one is a further export in `write_graphs`
+PRECISIONS = ("fp32", "fp16")  # of stored graphs: their own types are those of the engines
 WORKSPACE = 256  # MiB
 
 
 def write_graphs(decoder: Decoder, folder: Path, precision: str = "fp32") -> dict[str, Graph]:
-    """Both graphs of a decoder over one weights.bin."""
-    assert precision == "fp32"
+    """Both graphs of a decoder, which becomes of this precision, over one weights.bin."""
+    decoder = decoder.to(TORCH[precision])
     folder.mkdir()
     graphs = {}
     with WeightsFile(folder) as weights:
