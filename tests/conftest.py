@@ -4,6 +4,10 @@ import os
 import signal
 import sys
 
+import pytest
+
+from tests import tiers
+
 # A suite that a script starts in the background ignores Ctrl-C, and so would the programs whose
 # Ctrl-C is tested.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -17,6 +21,8 @@ HOST_ONLY = [
     "nn",
     "export",
     "rtx",
+    "test_tiers.py",
+    "standin/test_choices.py",
     "test_repository.py",
     "test_readme.py",
     "test_packaging.py",
@@ -33,3 +39,9 @@ def pytest_report_header(config):
     if collect_ignore:
         return "host-only, not collected on this Python: " + ", ".join(HOST_ONLY)
     return "all tests are collected"
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item):
+    outcome = yield
+    tiers.record_report(item, outcome.get_result())

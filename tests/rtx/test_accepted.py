@@ -41,12 +41,14 @@ def build(rtx, decoder, precision, folder):
         assert built.bytes > 1000
 
 
+@pytest.mark.proves("choice", "rtx {precision}")
 @PRECISION
 @pytest.mark.parametrize("name", CHOICES)
 def test_each_choice_of_a_config_builds(name, precision, rtx, tmp_path):
     build(rtx, choice_decoder(name), precision, tmp_path)
 
 
+@pytest.mark.proves("family", "rtx {precision}")
 @PRECISION
 @pytest.mark.parametrize("name", SHAPES)
 def test_each_shape_of_a_family_builds(name, precision, rtx, tmp_path):
@@ -54,6 +56,7 @@ def test_each_shape_of_a_family_builds(name, precision, rtx, tmp_path):
     build(rtx, load_decoder(open_source(tmp_path / "checkpoint")), precision, tmp_path)
 
 
+@pytest.mark.proves("preset", "rtx {precision}")
 @PRECISION
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=pytest.mark.slow) if n in BIG else n for n in PRESETS]
