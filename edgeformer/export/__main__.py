@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -148,6 +149,10 @@ def _export(args: argparse.Namespace) -> None:
     else:
         wanted = recipe.source_recipe(args.model)
     wanted = _resized(wanted, args)
+    if wanted.model.source is not None and not os.path.exists(wanted.model.source):
+        # a recipe can hold it, so that nobody has typed it
+        named = f"{args.recipe} names" if args.recipe and args.model is None else "--model is"
+        print(f"{named} `{wanted.model.source}`: from the hub or its cache here", file=sys.stderr)
     exported = export_recipe(wanted, args.bundle, force=args.force, progress=sys.stderr.isatty())
     _summarize(wanted, args.bundle, exported)
 

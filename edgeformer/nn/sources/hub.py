@@ -42,7 +42,7 @@ def download(hub_id: str) -> Path:
         raise EdgeformerError(
             f"`{hub_id}` is no local folder, and the hub cannot be reached: "
             f"{_first_line(error)}; on a machine with a network: hf download {name} "
-            "--local-dir FOLDER, then give FOLDER"
+            "--local-dir FOLDER, then give that folder: --model FOLDER"
         ) from error
     except GatedRepoError as error:
         raise EdgeformerError(
@@ -56,7 +56,7 @@ def download(hub_id: str) -> Path:
     except (HfHubHTTPError, OSError) as error:
         raise EdgeformerError(
             f"`{hub_id}` could not be downloaded: {_first_line(error)}; try again, or: "
-            f"hf download {name} --local-dir FOLDER"
+            f"hf download {name} --local-dir FOLDER, then give that folder: --model FOLDER"
         ) from error
 
 
