@@ -149,16 +149,14 @@ def _export(
     force: bool,
     progress: bool,
 ) -> Exported:
-    chunk = min(128, capacity) if chunk is None else chunk
-    _check_sizes(config, capacity, chunk)
+    chunk = _checked_chunk(config, capacity, chunk)
     with published(out_dir, force) as folder, _stages(progress) as stage:
         text = write_words(folder, words, config.vocab_size)
         prompt_ids = _prompt_ids(golden_prompt, text, config.vocab_size, capacity)
         parameters: dict[str, torch.Tensor] = {}
-        model = skeleton(config, precision) if traced is None else _typed(traced, precision)
         host = embedding == "host"
-        drafts = _trace(model, parameters, host, stage)
-        del model
+        # the traced model lives no longer than this call
+        drafts = _trace(_skeleton(config, traced, precision), parameters, host, stage)
         give_back()
         stage("load the weights")
         decoder = load()
@@ -239,12 +237,19 @@ def _stages(progress: bool) -> Iterator[Stage]:
         yield stage
 
 
-def _check_sizes(config: ModelConfig, capacity: int, chunk: int) -> None:
+def _skeleton(config: ModelConfig, traced: Decoder | None, precision: str) -> Decoder:
+    """What is traced: a given decoder, or one without weights."""
+    return skeleton(config, precision) if traced is None else _typed(traced, precision)
+
+
+def _checked_chunk(config: ModelConfig, capacity: int, asked: int | None) -> int:
     check_capacity(config, capacity)
+    chunk = min(128, capacity) if asked is None else asked
     if not 1 <= chunk <= capacity:
         raise EdgeformerError(
             f"[graph] chunk is {chunk}; it must be at least 1 and at most the capacity, {capacity}"
         )
+    return chunk
 
 
 def _check_room(folder: Path, decoder: Decoder, precision: str) -> None:
