@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -138,6 +137,7 @@ def _export(args: argparse.Namespace) -> None:
     try:
         from edgeformer.export import recipe
         from edgeformer.export.build import export_recipe
+        from edgeformer.nn.sources import is_hub_id
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     if args.recipe:
@@ -149,7 +149,7 @@ def _export(args: argparse.Namespace) -> None:
     else:
         wanted = recipe.source_recipe(args.model)
     wanted = _resized(wanted, args)
-    if wanted.model.source is not None and not os.path.exists(wanted.model.source):
+    if wanted.model.source is not None and is_hub_id(wanted.model.source):
         # a recipe can hold it, so that nobody has typed it
         named = f"{args.recipe} names" if args.recipe and args.model is None else "--model is"
         print(f"{named} `{wanted.model.source}`: from the hub or its cache here", file=sys.stderr)

@@ -6,13 +6,13 @@ import sys
 
 from tests.real.files import BUNDLE, CACHE, NAME, ROOT
 
+RECIPE = "export/smollm2-135m-instruct.toml"
 MOST_BYTES = 1.3e9  # with fp32 weights of 538 MB
 
 
 def main() -> int:
     gguf, bundle = (os.path.relpath(path, ROOT) for path in (os.path.join(CACHE, NAME), BUNDLE))
-    command = ["-m", "edgeformer.export", "--model", gguf, "--capacity", "1024"]
-    command += ["-o", bundle, "--force"]
+    command = ["-m", "edgeformer.export", RECIPE, "--model", gguf, "-o", bundle, "--force"]
     print("==> python " + " ".join(command), file=sys.stderr, flush=True)
     export = subprocess.Popen([sys.executable, *command], cwd=ROOT)
     _, status, used = os.wait4(export.pid, 0)

@@ -10,7 +10,17 @@ from edgeformer.nn.sources.source import Source
 
 BUNDLE = "manifest.json"
 
-__all__ = ["Source", "open_source"]
+__all__ = ["Source", "is_hub_id", "open_source"]
+
+
+def is_hub_id(path_or_id: Path | str) -> bool:
+    """Whether `open_source` would look for this on the hub: nothing here has such a path."""
+    if Path(path_or_id).exists():
+        return False
+    # the hub's package is needed for an id only
+    from edgeformer.nn.sources.hub import HUB_ID
+
+    return HUB_ID.fullmatch(str(path_or_id)) is not None
 
 
 def open_source(path_or_id: Path | str) -> Source:
@@ -23,10 +33,9 @@ def open_source(path_or_id: Path | str) -> Source:
         return _open_folder(path)
     if path.exists():
         return _open_file(path)
-    # the hub's package is needed for an id only
-    from edgeformer.nn.sources.hub import HUB_ID, download
+    if is_hub_id(path_or_id):
+        from edgeformer.nn.sources.hub import download
 
-    if HUB_ID.fullmatch(str(path_or_id)):
         return _open_folder(download(str(path_or_id)))
     raise EdgeformerError(
         f"`{path_or_id}` does not exist; give a checkpoint folder, a GGUF file or a hub id"
