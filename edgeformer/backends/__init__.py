@@ -126,6 +126,8 @@ def open_backend(
         )
     backend = _open_ort(bundle, threads)
     backend.reason = "ort: " + reason
+    if backend.precision == "fp16":
+        backend.reason += "; onnxruntime computes the fp16 graphs in FP32"
     return backend
 
 

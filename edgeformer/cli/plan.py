@@ -93,26 +93,52 @@ def _case(arguments: argparse.Namespace, manifest: Any, place: Place) -> Tuple[A
 
     target = place.target
     onnxruntime = target.compute_capability is None
-    precision = arguments.precision or ("fp32" if onnxruntime else "fp16")
+    stored = manifest.precision
+    precision = arguments.precision or (stored if onnxruntime else "fp16")
     if precision in target.refused:
         raise EdgeformerError(f"--precision {precision}: {target.refused[precision]}")
-    if precision not in target.precisions:
+    if precision not in target.precisions and not (onnxruntime and precision == stored):
         known = ", ".join(target.precisions)
         raise EdgeformerError(f"--precision is {precision[:40]!r}; {target.name} has {known}")
-    if precision == "int8":
-        raise EdgeformerError(
-            f"--precision int8 needs a bundle of quantized graphs (int8-qdq); this one holds "
-            f"{manifest.precision}, from which fp32 and fp16 engines are built: use fp16"
-        )
+    _check_precision(precision, stored, target)
     most = manifest.model["max_positions"]
     capacity = _size("--capacity", arguments.capacity, manifest.capacity, most)
     chunk = _size("--chunk", arguments.chunk, min(manifest.chunk, capacity), capacity)
+    embedding = "graph" if manifest.embedding is None else "host"
     if onnxruntime:
         if arguments.layout:
             raise EdgeformerError(f"--layout is about engines; target {target.name} has none")
-        return needs.Case("onnxruntime", precision, capacity, chunk), ("onnxruntime",)
+        return needs.Case("onnxruntime", precision, capacity, chunk, embedding), ("onnxruntime",)
     layouts = (arguments.layout,) if arguments.layout else needs.LAYOUTS
-    return needs.Case(layouts[0], precision, capacity, chunk), layouts
+    return needs.Case(layouts[0], precision, capacity, chunk, embedding), layouts
+
+
+def _check_precision(precision: str, stored: str, target: Any) -> None:
+    """Which engines come from which graphs, and which TensorRT takes them."""
+    export = "export it again: python -m edgeformer.export RECIPE.toml -o BUNDLE --precision "
+    if precision == "int8":
+        raise EdgeformerError(
+            f"--precision int8 needs a bundle of quantized graphs (int8-qdq); this one holds "
+            f"{stored}, from which fp16 engines are built: use fp16"
+        )
+    if target.compute_capability is None:
+        if precision != stored:
+            raise EdgeformerError(
+                f"onnxruntime runs graphs as they are, here {stored}; {export}{precision}"
+            )
+        return
+    if stored == "fp16" and precision != "fp16":
+        raise EdgeformerError(
+            f"--precision {precision} needs a bundle of fp32 graphs; this one holds fp16, from "
+            f"which fp16 engines are built: use fp16, or {export}fp32"
+        )
+    typed = [release for release in target.releases if int(release.tensorrt.split(".")[0]) >= 10]
+    if stored == "fp16" and not typed:
+        raise EdgeformerError(
+            f"this bundle holds fp16 graphs, of which TensorRT 10 and newer build engines; "
+            f"{target.title} ends at {target.releases[-1].tensorrt}, which builds fp16 engines "
+            f"from fp32 graphs: {export}fp32"
+        )
 
 
 def _size(option: str, asked: Optional[int], default: int, most: int) -> int:
@@ -170,6 +196,7 @@ def _verdict(place: Place, plan: Any) -> List[str]:
             + (f", building {change.needs.building / MIB:.0f}" if change.needs.building else "")
             + f" of {free:.0f} MiB"
         )
+        lines += ["  " + command for command in plan.commands]
     elif not plan.fits_running:
         lines.append("no capacity, layout, embedding or chunk makes it fit: use a smaller model")
     if not plan.fits_building and (change is None or plan.change_is_for != "both"):

@@ -5,7 +5,15 @@ from typing import Any, Dict, List, NamedTuple, Set, Tuple
 from edgeformer.bundle import Bundle
 from edgeformer.contract import FP32_PREFIX, Graph
 from edgeformer.engines import memory
-from edgeformer.engines.graphfile import FLOAT, INT32, GraphFile, Initializer, read_graph
+from edgeformer.engines.graphfile import (
+    FLOAT,
+    FLOAT16,
+    INT32,
+    GraphFile,
+    Initializer,
+    Node,
+    read_graph,
+)
 from edgeformer.engines.shapes import Value, infer
 
 ALIGNMENT = 256  # bytes: every address that TensorRT is given
@@ -17,7 +25,7 @@ class Case(NamedTuple):
     """One way of running a bundle. `layout` is one of LAYOUTS, or "onnxruntime"."""
 
     layout: str
-    precision: str  # fp32 or fp16
+    precision: str  # of the engine, or of the graphs that onnxruntime runs
     capacity: int
     chunk: int
     embedding: str = "graph"  # or "host": the table stays in the mapped weights.bin
@@ -61,8 +69,17 @@ class Sizes:
         self._activations: Dict[Tuple[Any, ...], int] = {}
 
     @property
+    def typed(self) -> bool:
+        """Whether an engine has the graphs' own types; a builder may halve those of the others."""
+        return self.manifest.precision == "fp16"
+
+    @property
     def stored(self) -> int:
-        """Bytes of all distinct tensors of both graphs, as the bundle holds them."""
+        """Bytes of all distinct tensors of both graphs, as the bundle holds them.
+
+        A table outside the graphs is none: it is mapped, and the rows that are used can be read
+        again.
+        """
         return _distinct(t for graph in self._graphs.values() for t in graph.initializers.values())
 
     def table(self) -> int:
@@ -88,29 +105,30 @@ class Sizes:
         multiplied is held twice."""
         graph = self._graphs[kind]
         left_out = _tables(graph) if embedding == "host" else set()
-        pinned: Dict[Tuple[str, bool], bool] = {}
+        uses: Dict[Tuple[str, bool], int] = {}  # bytes; of several nodes the first that is not FP32
         for node in graph.nodes:
+            fp32 = self.typed or node.name.startswith(FP32_PREFIX)
             for i, name in enumerate(node.inputs):
                 looked_up = node.operator == "Gather" and i == 0
                 if name in graph.initializers and not (looked_up and name in left_out):
+                    size = _engine_bytes(graph.initializers[name], precision, fp32, node, i)
                     use = (name, looked_up)
-                    pinned[use] = pinned.get(use, True) and node.name.startswith(FP32_PREFIX)
-        return sum(
-            _engine_bytes(graph.initializers[name], precision, fp32)
-            for (name, _), fp32 in pinned.items()
-        )
+                    uses[use] = min(size, uses.get(use, size))
+        return sum(uses.values())
 
     def activations(self, kind: str, case: Case) -> int:
         """Estimate: the most bytes of results that are alive at once, one node after the other.
 
         TensorRT fuses, and reuses memory in ways of its own.
         """
-        key = (kind, case.capacity, case.chunk, case.precision)
+        key = (kind, case.capacity, case.chunk, case.precision, case.layout == "onnxruntime")
         if key not in self._activations:
             sizes = {"T": case.chunk, "P": case.capacity, "R": min(SCORED_ROWS, case.chunk)}
             graph = self.manifest.graphs[kind]
             values = infer(self._graphs[kind], _inputs(graph, sizes), graph.file)
-            self._activations[key] = _largest_live(self._graphs[kind], values, case.precision)
+            halved = case.precision != "fp32" and not self.typed
+            widened = case.layout == "onnxruntime"
+            self._activations[key] = _largest_live(self._graphs[kind], values, halved, widened)
         return self._activations[key]
 
     def needs(self, case: Case) -> Needs:
@@ -120,11 +138,16 @@ class Sizes:
         rows = min(SCORED_ROWS, case.chunk)
         cached = tensors * _aligned(case.capacity * width)
         new = tensors * _aligned(case.chunk * width)
+        if case.embedding == "host" or self.manifest.embedding is not None:
+            new += _aligned(case.chunk * model["d_model"] * _bytes(self.manifest.precision))
         logits = 2 * rows * model["vocab_size"] * 4  # on the device and on the host
         if case.layout == "onnxruntime":
             live = self.activations("prefill", case)
             process = int(memory.ORT_PROCESS.value) * memory.MIB
-            return Needs(self.stored, 0, cached, new, live, logits, process, 0, 0)
+            # It computes half precision in FP32, from FP32 copies of the weights; 1.10 took 335 MB
+            # for 84 MB of them, 1.32 half of that.
+            held = self.stored * (4 if self.typed else 1)
+            return Needs(held, 0, cached, new, live, logits, process, 0, 0)
         kinds = ("decode", "prefill") if case.layout == "split" else ("prefill",)
         engines = [self.weights(kind, case.precision, case.embedding) for kind in kinds]
         # contexts share one arena
@@ -144,7 +167,7 @@ class Sizes:
         )
 
     def _building(self, kinds: Tuple[str, ...], case: Case) -> int:
-        """The parser holds FP32, as the bundle does, whatever the engine's precision."""
+        """The parser holds what the bundle does, whatever the engine's precision."""
         fixed = int(memory.BUILDER_BASE.value + memory.WORKSPACE.value) * memory.MIB
         factor = memory.BUILDER_FACTOR.value
         return max(
@@ -169,14 +192,19 @@ def _tables(graph: GraphFile) -> Set[str]:
     } & set(graph.initializers)
 
 
-def _engine_bytes(tensor: Initializer, precision: str, pinned: bool) -> int:
+def _engine_bytes(tensor: Initializer, precision: str, fp32: bool, node: Node, index: int) -> int:
+    """Bytes inside an engine of what a node reads as its input number `index`."""
+    if node.operator in ("QuantizeLinear", "DequantizeLinear"):
+        # weights are INT8, scales FP32; zero points are 0 and not kept
+        return (1, 4, 0)[index] * tensor.count
     if tensor.element != FLOAT:
         return min(tensor.bytes, 4 * tensor.count)  # INT64 becomes INT32
-    return tensor.count * (4 if pinned else _bytes(precision))
+    return tensor.count * (4 if fp32 else _bytes(precision))
 
 
 def _bytes(precision: str) -> int:
-    return {"fp32": 4, "fp16": 2}[precision]
+    """Of a number that is neither pinned nor quantized; an INT8 engine has a FP16 cache."""
+    return 4 if precision == "fp32" else 2
 
 
 def _aligned(size: int) -> int:
@@ -187,22 +215,25 @@ def _inputs(graph: Graph, sizes: Dict[str, int]) -> Dict[str, Value]:
     return {
         spec.name: Value(
             tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape),
-            INT32 if spec.dtype == "int32" else FLOAT,
+            {"int32": INT32, "float16": FLOAT16}.get(spec.dtype, FLOAT),
         )
         for spec in graph.inputs
     }
 
 
-def _largest_live(graph: GraphFile, values: Dict[str, Value], precision: str) -> int:
+def _largest_live(graph: GraphFile, values: Dict[str, Value], halved: bool, widened: bool) -> int:
+    """`halved`: FP32 becomes FP16 where it may; `widened`: FP16 becomes FP32."""
     last = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs}
     dying: List[List[str]] = [[] for _ in graph.nodes]
     sizes: Dict[str, int] = {}
     for i, node in enumerate(graph.nodes):
-        half = precision == "fp16" and not node.name.startswith(FP32_PREFIX)
+        half = halved and not node.name.startswith(FP32_PREFIX)
         for name in node.outputs:
             if name:
                 whole = values[name].bytes
-                sizes[name] = whole // 2 if half and values[name].element == FLOAT else whole
+                element = values[name].element
+                whole = 2 * whole if widened and element == FLOAT16 else whole
+                sizes[name] = whole // 2 if half and element == FLOAT else whole
                 dying[last.get(name, i)].append(name)
     live = most = 0
     for node, dead in zip(graph.nodes, dying):

@@ -43,6 +43,23 @@ class Plan(NamedTuple):
     def fits(self) -> bool:
         return self.fits_running and self.fits_building
 
+    @property
+    def commands(self) -> List[str]:
+        """What makes the change: another export, a build with another layout."""
+        if self.change is None:
+            return []
+        case, found = self.change.case, []
+        changed = [
+            f" --{name} {getattr(case, name)}"
+            for name in ("capacity", "chunk", "embedding")
+            if getattr(case, name) != getattr(self.case, name)
+        ]
+        if changed:
+            found.append("python -m edgeformer.export RECIPE.toml -o BUNDLE" + "".join(changed))
+        if case.layout != self.case.layout:
+            found.append(f"python -m edgeformer build BUNDLE --layout {case.layout}")
+        return found
+
 
 def make_plan(
     bundle: Bundle,
@@ -174,6 +191,7 @@ def as_json(plan: Plan) -> Dict[str, Any]:
             "makes_fit": plan.change_is_for,
             "case": dict(plan.change.case._asdict()),
             "bytes": plan.change.needs.as_json(),
+            "commands": plan.commands,
         }
     built: List[str] = sorted(plan.built)
     return {

@@ -64,6 +64,7 @@ def test_golden_tokens_twice_over(path):
             run = golden_run(found, bundle.manifest)
             assert run.beyond(bundle.manifest.golden.limits[found.precision]) is None
             assert run.top1 > 0.95
+        assert ("computes the fp16 graphs in FP32" in found.reason) == (path == bundles.HALF)
 
 
 def test_a_half_precision_bundle_has_a_half_precision_cache():

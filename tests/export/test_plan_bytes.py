@@ -3,13 +3,15 @@
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from edgeformer.bundle import Bundle
 from edgeformer.engines.graphfile import read_graph
 from edgeformer.engines.needs import Case, Sizes
 from edgeformer.engines.shapes import Value, infer
-from tests.nn.choices import CHOICES
+from edgeformer.export import export_decoder
+from tests import bundles as bundle_files
+from tests.nn.choices import CHOICES, choice_decoder
 
 FREE = {"T": 5, "P": 11, "R": 2}
 
@@ -85,3 +87,66 @@ def test_a_tied_table_is_held_twice_and_host_embedding_frees_one(bundles):
     case = Case("shared", "fp32", 80, 80)
     host = sizes.needs(case._replace(embedding="host"))
     assert sizes.needs(case).weights - host.weights == table
+
+
+def quantized(source, folder):
+    """A copy of a bundle's graphs in which INT8 weights stand behind DequantizeLinear."""
+    path = bundle_files.copied(str(source), folder)
+    total = {}
+    for kind in ("prefill", "decode"):
+        model = onnx.load(f"{path}/{kind}.onnx")
+        arrays = {t.name: numpy_helper.to_array(t) for t in model.graph.initializer}
+        kept = {t.name: t for t in model.graph.initializer}
+        nodes, count = [], 0
+        for node in model.graph.node:
+            weight = next((n for n in node.input if n in arrays and arrays[n].ndim == 2), None)
+            if node.op_type in ("MatMul", "Gemm") and weight in kept:
+                columns = arrays[weight].shape[1]
+                scale = np.abs(arrays[weight]).max(0) / 127
+                values = np.round(arrays[weight] / scale).astype(np.int8)
+                parts = (values, scale, np.zeros(columns, np.int8))
+                names = [weight + end for end in (".int8", ".scale", ".zero")]
+                for name, array in zip(names, parts, strict=True):
+                    kept[name] = numpy_helper.from_array(array, name)
+                del kept[weight]
+                nodes.append(
+                    helper.make_node("DequantizeLinear", names, [weight], axis=1, name=weight)
+                )
+                count += values.size + 4 * columns
+            nodes.append(node)
+        for t in kept.values():
+            if not t.name.endswith((".int8", ".scale", ".zero")):
+                count += size(t) // (2 if t.data_type == TensorProto.INT64 else 1)
+        del model.graph.node[:], model.graph.initializer[:]
+        model.graph.node.extend(nodes)
+        model.graph.initializer.extend(kept.values())
+        onnx.checker.check_model(model)
+        bundle_files.replace_file(path, f"{kind}.onnx", model.SerializeToString())
+        total[kind] = count
+    return path, total
+
+
+def test_int8_weights_are_counted_to_the_byte_with_their_scales(bundles, tmp_path):
+    path, total = quantized(bundles["gqa"].path, tmp_path)
+    sizes, plain = Sizes(Bundle.open(path)), Sizes(Bundle.open(str(bundles["gqa"].path)))
+    for kind in ("prefill", "decode"):
+        assert sizes.weights(kind, "fp32") == total[kind]
+        assert sizes.weights(kind, "int8") < 0.75 * plain.weights(kind, "fp16")
+    case = Case("shared", "int8", 72, 5)
+    assert sizes.needs(case).cache == plain.needs(case._replace(precision="fp16")).cache
+
+
+@pytest.mark.parametrize("name", ["tied", "like-gemma"])
+def test_typed_weights_are_counted_to_the_byte(name, tmp_path):
+    options = {"name": "b", "capacity": 20, "precision": "fp16", "embedding": "host"}
+    made = export_decoder(choice_decoder(name), tmp_path / "b", **options)
+    sizes = Sizes(Bundle.open(str(made.path)))
+    for kind in ("prefill", "decode"):
+        found = tensors(made.path, kind)
+        real = sum(size(t) // (2 if t.data_type == TensorProto.INT64 else 1) for t in found)
+        assert sizes.weights(kind, "fp16") == real
+    table = sizes.manifest.embedding
+    assert table.bytes == CHOICES[name].vocab_size * 32 * 2
+    # the table of an untied head is in weights.bin, and in no graph
+    inside = {place(t) for t in tensors(made.path, "prefill")}
+    assert (str(table.offset) in inside) == CHOICES[name].tie_embeddings
