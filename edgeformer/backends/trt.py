@@ -204,7 +204,6 @@ class TrtBackend(Backend):
         staging[1, :count] = positions
         if self._table is not None:
             self._embeddings[:count] = self._table[staging[0, :count]]
-            self._embeddings[count:tokens] = 0
             queue.send(self._embedded, self._embeddings[:tokens])
         if tokens > count:
             staging[0, count:tokens] = 0

@@ -30,7 +30,9 @@ def run(arguments: argparse.Namespace) -> int:
 def _described(manifest: Manifest) -> str:
     model, source = manifest.model, manifest.source
     width = model["n_kv_heads"] * model["head_dim"]
-    cache = 2 * model["n_layers"] * width * 4 * manifest.capacity
+    number = 2 if manifest.precision == "fp16" else 4  # bytes
+    cache = 2 * model["n_layers"] * width * number * manifest.capacity
+    table = manifest.embedding
     lines = [
         ("name", manifest.name),
         ("made by", ", ".join(f"{name} {it}" for name, it in sorted(manifest.producer.items()))),
@@ -38,6 +40,7 @@ def _described(manifest: Manifest) -> str:
         ("target", f"{manifest.target}, dialect {manifest.dialect}, {manifest.precision}"),
         ("needs", f"onnxruntime {manifest.min_onnxruntime} or newer"),
         ("model", ", ".join(f"{key} {model[key]}" for key in MODEL_SIZES)),
+        ("embedding", "in the graphs" if table is None else f"looked up in {table.file}"),
         ("capacity", f"{manifest.capacity} tokens, a cache of {cache / 1e6:.1f} MB"),
         ("chunk", f"{manifest.chunk} tokens"),
         ("tokenizer", _tokenizer(manifest.tokenizer)),
