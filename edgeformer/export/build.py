@@ -2,40 +2,28 @@
 
 from __future__ import annotations
 
-import copy
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import onnx
 import torch
 from tqdm import tqdm
 
-from edgeformer.contract import Graph
-from edgeformer.errors import CheckFailed, EdgeformerError
+from edgeformer.errors import EdgeformerError
 from edgeformer.export import parity
-from edgeformer.export import weights as weights_file
-from edgeformer.export.graphs import TORCH, Traced, assemble, skeleton, trace
 from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
-from edgeformer.export.operators import check_operators
-from edgeformer.export.pinned import module_of
 from edgeformer.export.publish import check_target, published
 from edgeformer.export.recipe import Recipe, Sampling
 from edgeformer.export.source import Source, check_capacity, given_model
+from edgeformer.export.store import Stage, in_precision, trace_both, write_graphs
 from edgeformer.export.tokenizer import Written, write_words
-from edgeformer.export.weights import WeightsFile
 from edgeformer.export.words import Words
-from edgeformer.manifest_embedding import Embedding
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 
 STAGES = 9
-SHOWN_FINDINGS = 10
-
-Stage = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -155,13 +143,12 @@ def _export(
         prompt_ids = _prompt_ids(golden_prompt, text, config.vocab_size, capacity)
         parameters: dict[str, torch.Tensor] = {}
         host = embedding == "host"
-        # the traced model lives no longer than this call
-        drafts = _trace(_skeleton(config, traced, precision), parameters, host, stage)
+        drafts = trace_both(config, traced, precision, host, parameters, stage)
         give_back()
         stage("load the weights")
         decoder = load()
         parameters.update(decoder.state_dict())
-        graphs, table = _write_graphs(folder, drafts, decoder, precision, host, stage)
+        graphs, table = write_graphs(folder, drafts, decoder, precision, host, stage)
         parameters.clear()
         stage("run PyTorch")
         ref = _run_torch(decoder, prompt_ids, capacity, chunk, precision, traced is None)
@@ -191,22 +178,6 @@ def _export(
     return Exported(out_dir, total, golden, text)
 
 
-def _typed(decoder: Decoder, precision: str) -> Decoder:
-    """The decoder in this precision; never the caller's own, where that means to change it."""
-    return decoder if precision == "fp32" else copy.deepcopy(decoder).half()
-
-
-def _trace(
-    decoder: Decoder, parameters: dict[str, torch.Tensor], host: bool, stage: Stage
-) -> list[Traced]:
-    """Both graphs; their weights will be looked up in `parameters`."""
-    drafts = []
-    for kind in ("prefill", "decode"):
-        stage(f"trace {kind}.onnx")
-        drafts.append(trace(decoder, kind, parameters, host))
-    return drafts
-
-
 def _run_torch(
     decoder: Decoder,
     prompt_ids: Sequence[int],
@@ -220,7 +191,7 @@ def _run_torch(
     ref = parity.reference(decoder, prompt_ids, steps, capacity, chunk)
     if precision == "fp32":
         return ref
-    typed = decoder.half() if ours else _typed(decoder, precision)
+    typed = decoder.half() if ours else in_precision(decoder, precision)
     return parity.half_reference(ref, typed, capacity, chunk)
 
 
@@ -237,11 +208,6 @@ def _stages(progress: bool) -> Iterator[Stage]:
         yield stage
 
 
-def _skeleton(config: ModelConfig, traced: Decoder | None, precision: str) -> Decoder:
-    """What is traced: a given decoder, or one without weights."""
-    return skeleton(config, precision) if traced is None else _typed(traced, precision)
-
-
 def _checked_chunk(config: ModelConfig, capacity: int, asked: int | None) -> int:
     check_capacity(config, capacity)
     chunk = min(128, capacity) if asked is None else asked
@@ -250,59 +216,6 @@ def _checked_chunk(config: ModelConfig, capacity: int, asked: int | None) -> int
             f"[graph] chunk is {chunk}; it must be at least 1 and at most the capacity, {capacity}"
         )
     return chunk
-
-
-def _check_room(folder: Path, decoder: Decoder, precision: str) -> None:
-    """Weights are nearly all of a bundle; an untied table of the embedding is one of them."""
-    needed = sum(p.numel() for p in decoder.parameters()) * TORCH[precision].itemsize
-    free = shutil.disk_usage(folder).free
-    if free < needed:
-        raise EdgeformerError(
-            f"the weights need {needed / 1e6:.1f} MB, but `{folder.parent}` has {free / 1e6:.1f} "
-            "MB free; free some or choose another -o BUNDLE"
-        )
-
-
-def _write_graphs(
-    folder: Path,
-    drafts: list[Traced],
-    decoder: Decoder,
-    precision: str,
-    host: bool,
-    stage: Stage,
-) -> tuple[dict[str, Graph], Embedding | None]:
-    """The graphs, and where the table lies that a `host` looks ids up in."""
-    _check_room(folder, decoder, precision)
-    graphs, table = {}, None
-    with WeightsFile(folder) as weights:
-        for draft, kind in zip(drafts, ("prefill", "decode"), strict=True):
-            stage(f"store the weights of {kind}.onnx")
-            model = assemble(draft, list(weights.initializers(draft.weights)))
-            _check_operators(model, draft.contract.file, decoder)
-            data = model.SerializeToString(deterministic=True)
-            (folder / draft.contract.file).write_bytes(data)
-            graphs[kind] = draft.contract
-        if host:
-            rows = decoder.embedding.weight.detach().to(TORCH[precision]).cpu().numpy()
-            # a tied head has stored it already, and equal bytes are one
-            offset = weights.store(rows)
-            table = Embedding(weights_file.FILE, offset, rows.dtype.name, *rows.shape)
-    for graph in graphs.values():
-        onnx.checker.check_model(folder / graph.file)
-    return graphs, table
-
-
-def _check_operators(model: onnx.ModelProto, file: str, decoder: Decoder) -> None:
-    findings = check_operators(model)
-    if not findings:
-        return
-    lines = [f.text(lambda node: module_of(node, decoder)) for f in findings[:SHOWN_FINDINGS]]
-    if len(findings) > SHOWN_FINDINGS:
-        lines.append(f"and {len(findings) - SHOWN_FINDINGS} more")
-    raise CheckFailed(
-        f"{file} is not for TensorRT 8.2; write these modules with other operators:\n  "
-        + "\n  ".join(lines)
-    )
 
 
 def _prompt_ids(

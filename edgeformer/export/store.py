@@ -1,0 +1,101 @@
+"""From a decoder to the graphs and weights.bin of a bundle."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+import torch
+
+from edgeformer.contract import Graph
+from edgeformer.errors import CheckFailed, EdgeformerError
+from edgeformer.export import weights as weights_file
+from edgeformer.export.graphs import TORCH, Traced, assemble, skeleton, trace
+from edgeformer.export.operators import check_operators
+from edgeformer.export.pinned import module_of
+from edgeformer.export.weights import WeightsFile
+from edgeformer.manifest_embedding import Embedding
+from edgeformer.nn.config import ModelConfig
+from edgeformer.nn.decoder import Decoder
+
+SHOWN_FINDINGS = 10
+
+Stage = Callable[[str], None]
+
+
+def trace_both(
+    config: ModelConfig,
+    traced: Decoder | None,
+    precision: str,
+    host: bool,
+    parameters: dict[str, torch.Tensor],
+    stage: Stage,
+) -> list[Traced]:
+    """Both graphs; their weights will be looked up in `parameters`. None: a skeleton is traced."""
+    decoder = skeleton(config, precision) if traced is None else in_precision(traced, precision)
+    drafts = []
+    for kind in ("prefill", "decode"):
+        stage(f"trace {kind}.onnx")
+        drafts.append(trace(decoder, kind, parameters, host))
+    return drafts
+
+
+def write_graphs(
+    folder: Path,
+    drafts: list[Traced],
+    decoder: Decoder,
+    precision: str,
+    host: bool,
+    stage: Stage,
+) -> tuple[dict[str, Graph], Embedding | None]:
+    """The graphs, and where the table lies that a `host` looks ids up in."""
+    _check_room(folder, decoder, precision)
+    graphs, table = {}, None
+    with WeightsFile(folder) as weights:
+        for draft, kind in zip(drafts, ("prefill", "decode"), strict=True):
+            stage(f"store the weights of {kind}.onnx")
+            model = assemble(draft, list(weights.initializers(draft.weights)))
+            _check_operators(model, draft.contract.file, decoder)
+            data = model.SerializeToString(deterministic=True)
+            (folder / draft.contract.file).write_bytes(data)
+            graphs[kind] = draft.contract
+        if host:
+            rows = decoder.embedding.weight.detach().to(TORCH[precision]).cpu().numpy()
+            # a tied head has stored it already, and equal bytes are one
+            offset = weights.store(rows)
+            table = Embedding(weights_file.FILE, offset, rows.dtype.name, *rows.shape)
+    for graph in graphs.values():
+        onnx.checker.check_model(folder / graph.file)
+    return graphs, table
+
+
+def in_precision(decoder: Decoder, precision: str) -> Decoder:
+    """The decoder in this precision; never the caller's own, where that means to change it."""
+    return decoder if precision == "fp32" else copy.deepcopy(decoder).half()
+
+
+def _check_room(folder: Path, decoder: Decoder, precision: str) -> None:
+    """Weights are nearly all of a bundle; an untied table of the embedding is one of them."""
+    needed = sum(p.numel() for p in decoder.parameters()) * TORCH[precision].itemsize
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise EdgeformerError(
+            f"the weights need {needed / 1e6:.1f} MB, but `{folder.parent}` has {free / 1e6:.1f} "
+            "MB free; free some or choose another -o BUNDLE"
+        )
+
+
+def _check_operators(model: onnx.ModelProto, file: str, decoder: Decoder) -> None:
+    findings = check_operators(model)
+    if not findings:
+        return
+    lines = [f.text(lambda node: module_of(node, decoder)) for f in findings[:SHOWN_FINDINGS]]
+    if len(findings) > SHOWN_FINDINGS:
+        lines.append(f"and {len(findings) - SHOWN_FINDINGS} more")
+    raise CheckFailed(
+        f"{file} is not for TensorRT 8.2; write these modules with other operators:\n  "
+        + "\n  ".join(lines)
+    )
