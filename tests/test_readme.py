@@ -35,6 +35,7 @@ PROGRAMS = [
     "edgeformer.nn.presets",
     "benchmarks/host_time.py",
     "benchmarks/rows_in_use.py",
+    "tests.tiers",
 ]
 NOT_RUN = r"(?:<!-- not run: (?P<why>.+?) -->\n)?"
 BLOCK = re.compile(NOT_RUN + r"```(?P<kind>\w*)\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)

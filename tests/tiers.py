@@ -5,6 +5,7 @@ in .cache/tiers/. `python -m tests.tiers` renders the page from what lies there,
 fails where the committed page says anything else than a complete set of results.
 """
 
+import argparse
 import json
 import os
 import sys
@@ -126,11 +127,18 @@ def claims(text):
 
 
 def main(arguments):
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.tiers", description="Render docs/tiers.md from the tests' results."
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; exit 1 where the page is not complete"
+    )
+    check = parser.parse_args(arguments).check
     with open(PAGE, encoding="utf-8") as file:
         old = file.read()
     new = page(old, results())
     incomplete = new.count("| %s " % NOT_RUN) + new.count("| %s " % NO)
-    if arguments != ["--check"]:
+    if not check:
         with open(PAGE, "w", encoding="utf-8") as file:
             file.write(new)
         print("docs/tiers.md: %d cells not run or failed" % incomplete, file=sys.stderr)
