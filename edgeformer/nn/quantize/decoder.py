@@ -1,0 +1,112 @@
+"""Quantize the matrices of a decoder, block after block, on a calibration text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import nn
+
+from edgeformer.errors import EdgeformerError
+from edgeformer.nn.decoder import Decoder, FullAttention
+from edgeformer.nn.layers import Block
+from edgeformer.nn.quantize.blocks import Blocks, Format
+from edgeformer.nn.quantize.gptq import gptq
+from edgeformer.nn.quantize.search import nearest, searched
+
+METHODS = ("nearest", "searched", "gptq")
+MOST_AT_ONCE = 8  # sequences of a forward pass
+
+Choose = Callable[[str], Format | None]  # by the parameter's name; None: as it is
+
+
+@torch.no_grad()
+def quantize_decoder(
+    decoder: Decoder,
+    choose: Choose,
+    ids: torch.Tensor,
+    method: str = "gptq",
+    progress: Callable[[str], None] = lambda name: None,
+) -> dict[str, Blocks]:
+    """Blocks by parameter name. The decoder's own weights become what the blocks stand for.
+
+    ids: int64 [sequences, length], the calibration text. Each layer is calibrated on what the
+    quantized layers before it give. `method`: "nearest" (no text needed), "searched" (scales by
+    the mean square of each input) or "gptq".
+    """
+    if method not in METHODS:
+        raise EdgeformerError(f"method is {method!r}; known: {', '.join(METHODS)}")
+    found: dict[str, Blocks] = {}
+    c = decoder.config
+    states = [_embedded(decoder, part) for part in ids.split(MOST_AT_ONCE)]
+    for i, block in enumerate(decoder.blocks):
+        progress(f"layer {i + 1} of {c.n_layers}")
+        linears = _chosen(block, f"blocks.{i}.", choose)
+        with _moments(linears.values()) as moments:
+            for x, length in states:
+                _run(decoder, i, block, x, length)
+        for name, linear in linears.items():
+            format = choose(name)
+            found[name] = _quantized(linear.weight, format, method, moments[linear])
+            linear.weight.copy_(found[name].dense())
+        states = [(_run(decoder, i, block, x, length), length) for x, length in states]
+    progress("tables")
+    tables = {"embedding.weight": decoder.embedding.weight}
+    if not c.tie_embeddings:
+        tables["head.weight"] = decoder.head.weight
+    for name, weight in tables.items():
+        if (format := choose(name)) is not None:
+            found[name] = searched(weight, format)
+            weight.copy_(found[name].dense())
+    return found
+
+
+def _embedded(decoder: Decoder, ids: torch.Tensor) -> tuple[torch.Tensor, int]:
+    """[sequences, length] -> [sequences * length, d_model], and the length."""
+    positions = torch.arange(ids.shape[1]).repeat(len(ids))
+    return decoder.embed(ids.reshape(-1), positions), ids.shape[1]
+
+
+def _run(decoder: Decoder, i: int, block: Block, x: torch.Tensor, length: int) -> torch.Tensor:
+    sequences = len(x) // length
+    rotary = decoder.rotary(torch.arange(length).repeat(sequences))
+    attend = FullAttention(decoder, sequences, length)
+    return block(x, rotary[decoder.config.layer_rope(i)], attend)
+
+
+def _chosen(block: Block, prefix: str, choose: Choose) -> dict[str, nn.Linear]:
+    """The linear parts of a block that are to be quantized, by the names of their weights."""
+    found = {}
+    for name, module in block.named_modules():
+        weight = f"{prefix}{name}.weight"
+        if isinstance(module, nn.Linear) and choose(weight) is not None:
+            found[weight] = module
+    return found
+
+
+@contextmanager
+def _moments(linears: Iterator[nn.Linear]) -> Iterator[dict[nn.Linear, torch.Tensor]]:
+    """The sum of x x^T over all inputs of each linear part while it runs, [inputs, inputs]."""
+    sums: dict[nn.Linear, torch.Tensor] = {}
+    handles = []
+
+    def add(linear: nn.Linear, inputs: tuple[torch.Tensor, ...]) -> None:
+        x = inputs[0].reshape(-1, inputs[0].shape[-1]).float()
+        sums[linear] = sums.get(linear, 0.0) + x.t() @ x
+
+    for linear in linears:
+        handles.append(linear.register_forward_pre_hook(add))
+    try:
+        yield sums
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _quantized(weight: torch.Tensor, format: Format, method: str, moments: torch.Tensor) -> Blocks:
+    if method == "nearest":
+        return nearest(weight, format)
+    if method == "searched":
+        return searched(weight, format, moments.diagonal())
+    return gptq(weight, format, moments)
