@@ -61,6 +61,25 @@ class GgufSource(Source):
         tensor = view.change(self.file.load(view.name))
         return tensor.clone() if out is None else out.copy_(tensor)
 
+    def grid(self, name: str) -> tuple[torch.Tensor, ...] | None:
+        """Values, scales and offsets that make the tensor: values * scales + offsets.
+
+        Each float32 of the tensor's own shape and with its rows in the same order, so that what is
+        done to the rows of a tensor can be done to these. None where it is not stored so.
+        """
+        view = self.views[name]
+        found = self.file.grid(view.name)
+        if found is None:
+            return None
+        shape = found.values.shape[0], -1
+        values = torch.from_numpy(found.values.reshape(shape)).float()
+        scales = torch.from_numpy(found.scales).repeat_interleave(32, 1)
+        offsets = torch.zeros_like(scales)
+        if found.low is not None:
+            offsets = torch.from_numpy(found.low).repeat_interleave(32, 1) + 8 * scales
+        parts = (values, scales, offsets)
+        return parts if view.change is None else tuple(view.change(part) for part in parts)
+
     def digest(self) -> str:
         return digest_of([self.path])
 

@@ -12,7 +12,7 @@ import os
 import reprlib
 import struct
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gguf
 import numpy as np
@@ -34,6 +34,15 @@ NUMBERS |= {10: "<u8", 11: "<i8", 12: "<f8"}
 Type = gguf.GGMLQuantizationType
 # Plain numbers that the package's `dequantize` leaves alone.
 PLAIN = {Type.F32: "<f4", Type.F16: "<f2", Type.F64: "<f8"}
+
+
+class Grid(NamedTuple):
+    """A matrix in blocks of 32 inputs: w = scales * values, or scales * (values + 8) + low."""
+
+    values: np.ndarray  # int16 [rows, blocks, 32], of 4 bits -8 to 7
+    scales: np.ndarray  # float32 [rows, blocks]
+    low: np.ndarray | None  # float32 [rows, blocks]
+    bits: int
 
 
 class GgufFile:
@@ -70,6 +79,24 @@ class GgufFile:
                 else:
                     flat[at : at + step] = gguf.dequantize(block, kind)
         return out
+
+    def grid(self, name: str) -> Grid | None:
+        """The numbers of a tensor of type Q8_0, Q4_0 or Q4_1 as they are stored; None of others."""
+        stored, kind, begin = self.spans[name]
+        if kind not in (Type.Q8_0, Type.Q4_0, Type.Q4_1):
+            return None
+        with open_regular(self.path) as file:
+            raw = mapped(file, begin, stored.bytes)
+        rows, width = math.prod(stored.shape[:-1]), stored.shape[-1]
+        blocks = np.ascontiguousarray(raw).reshape(rows, width // 32, -1)
+        scales = blocks[..., :2].copy().view("<f2")[..., 0].astype(np.float32)
+        if kind == Type.Q8_0:  # the scale, then 32 signed bytes
+            return Grid(blocks[..., 2:].view(np.int8).astype(np.int16), scales, None, 8)
+        offset = 0 if kind == Type.Q4_0 else 2  # the scale, perhaps the least value, 16 bytes
+        low = None if not offset else blocks[..., 2:4].copy().view("<f2")[..., 0]
+        nibbles = blocks[..., 2 + offset :]  # the first half of a block lies in the low bits
+        values = np.concatenate([nibbles & 15, nibbles >> 4], -1).astype(np.int16)
+        return Grid(values - 8, scales, None if low is None else low.astype(np.float32), 4)
 
     def check_type(self, name: str) -> None:
         kind = self.spans[name][1]
