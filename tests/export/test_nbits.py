@@ -1,0 +1,142 @@
+"""Graphs with quantized matrices compute what the decoder with those matrices computes."""
+
+import copy
+import dataclasses
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+import torch
+
+from edgeformer.errors import EdgeformerError
+from edgeformer.export.graphs import assemble, trace
+from edgeformer.export.nbits import FLOAT_ACTIVATIONS, with_blocks
+from edgeformer.export.weights import WeightsFile
+from edgeformer.nn.quantize import Format
+from edgeformer.nn.quantize.decoder import quantize_decoder
+from tests.nn.choices import choice_decoder
+
+
+def quantized_graph(decoder, kind, choose, folder: Path):
+    """The graph's file, and the decoder whose weights are what the blocks stand for."""
+    like = copy.deepcopy(decoder)
+    ids = torch.arange(32).reshape(2, 16) % decoder.config.vocab_size
+    blocks = quantize_decoder(like, choose, ids, "searched")
+    traced = with_blocks(trace(decoder, kind), blocks, FLOAT_ACTIVATIONS)
+    with WeightsFile(folder) as weights:
+        model = assemble(traced, list(weights.initializers(traced.weights)))
+    path = folder / f"{kind}.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path, like, model
+
+
+def logits_of(path, config, ids):
+    """All logits of a whole text at once, [T, vocab]."""
+    session = ort.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    n = len(ids)
+    inputs = {
+        "token_ids": np.array(ids, np.int32),
+        "positions": np.arange(n, dtype=np.int32),
+        "past_positions": np.full(1, -1, np.int32),
+        "rows": np.arange(n, dtype=np.int32),
+    }
+    for value in session.get_inputs()[4:]:
+        inputs[value.name] = np.zeros((1, config.n_kv_heads * config.head_dim), np.float32)
+    return session.run(["logits"], inputs)[0]
+
+
+@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize("choice", ["gqa", "tied", "tied-head-bias", "head-bias", "all-biases"])
+def test_a_quantized_graph_computes_the_quantized_decoder(choice, bits, tmp_path):
+    decoder = choice_decoder(choice)
+    formats = {"embedding.weight": Format(8, 16)}
+    path, like, _ = quantized_graph(
+        decoder, "prefill", lambda name: formats.get(name, Format(bits, 16)), tmp_path
+    )
+    ids = [5 * i % decoder.config.vocab_size for i in range(20)]
+    wanted = like(torch.tensor([ids]))[0].detach().numpy()
+    plain = decoder(torch.tensor([ids]))[0].detach().numpy()
+    found = logits_of(path, decoder.config, ids)
+    assert np.abs(found - wanted).max() < 1e-4 * max(1.0, np.abs(wanted).max())
+    assert np.abs(found - plain).max() > 1e-3, "nothing was quantized"
+
+
+def test_a_tied_table_is_stored_once(tmp_path):
+    decoder = choice_decoder("tied")
+    assert decoder.config.tie_embeddings
+    _, _, model = quantized_graph(
+        decoder, "decode", lambda n: Format(8, 16) if n == "embedding.weight" else None, tmp_path
+    )
+    places = {
+        tensor.name: {entry.key: entry.value for entry in tensor.external_data}
+        for tensor in model.graph.initializer
+        if tensor.name.startswith("embedding.weight")
+    }
+    assert places["embedding.weight.B"] == places["embedding.weight.B.rows"]
+    assert {node.op_type for node in model.graph.node} >= {"MatMulNBits", "GatherBlockQuantized"}
+    assert not any(tensor.name == "embedding.weight" for tensor in model.graph.initializer)
+
+
+def test_a_table_of_broken_blocks_is_refused_by_name(tmp_path):
+    decoder = choice_decoder("tied")
+    block = 16 if decoder.config.d_model % 16 else 256
+    with pytest.raises(EdgeformerError, match=r"embedding\.weight has rows of .* no whole blocks"):
+        quantized_graph(
+            decoder,
+            "prefill",
+            lambda n: Format(8, block) if n == "embedding.weight" else None,
+            tmp_path,
+        )
+
+
+def test_a_parameter_that_is_no_matrix_of_the_graph_is_refused():
+    decoder = choice_decoder("gqa")
+    traced = trace(decoder, "prefill")
+    blocks = quantize_decoder(
+        copy.deepcopy(decoder), lambda n: Format(8, 16), torch.zeros(1, 4, dtype=torch.int64)
+    )
+    blocks["nobody.weight"] = next(iter(blocks.values()))
+    with pytest.raises(EdgeformerError, match=r"has no nobody\.weight"):
+        with_blocks(traced, blocks)
+
+
+def test_onnx_knows_the_graph_to_be_whole(tmp_path):
+    path, _, _ = quantized_graph(
+        choice_decoder("gqa"), "prefill", lambda n: Format(4, 16), tmp_path
+    )
+    onnx.checker.check_model(path)
+
+
+@pytest.mark.parametrize("choice", ["gqa", "tied-head-bias"])
+def test_offsets_of_blocks_are_a_product_of_their_own(choice, tmp_path):
+    decoder = choice_decoder(choice)
+    like, generator = copy.deepcopy(decoder), torch.Generator().manual_seed(3)
+    blocks = quantize_decoder(
+        like, lambda n: None if n.startswith("emb") else Format(4, 16), torch.zeros(1, 4).long()
+    )
+    for name, old in blocks.items():
+        offsets = torch.randn(old.scales.shape, generator=generator) * 0.1
+        blocks[name] = dataclasses.replace(old, offsets=offsets)
+        like.get_parameter(name).data.copy_(blocks[name].dense())
+    traced = with_blocks(trace(decoder, "prefill"), blocks, FLOAT_ACTIVATIONS)
+    with WeightsFile(tmp_path) as weights:
+        model = assemble(traced, list(weights.initializers(traced.weights)))
+    (tmp_path / "prefill.onnx").write_bytes(model.SerializeToString())
+    ids = [5 * i % decoder.config.vocab_size for i in range(20)]
+    wanted = like(torch.tensor([ids]))[0].detach().numpy()
+    found = logits_of(tmp_path / "prefill.onnx", decoder.config, ids)
+    assert np.abs(found - wanted).max() < 1e-4 * max(1.0, np.abs(wanted).max())
+
+
+def test_a_table_with_offsets_is_refused_by_name():
+    decoder = choice_decoder("tied")
+    (name,) = blocks = quantize_decoder(
+        copy.deepcopy(decoder),
+        lambda n: Format(4, 16) if n == "embedding.weight" else None,
+        torch.zeros(1, 4).long(),
+    )
+    blocks[name] = dataclasses.replace(blocks[name], offsets=torch.zeros_like(blocks[name].scales))
+    with pytest.raises(EdgeformerError, match=r"embedding\.weight is stored as Q4_1"):
+        with_blocks(trace(decoder, "prefill"), blocks)
