@@ -31,6 +31,9 @@ what is a checkpoint, and would it export? (reads no weights)
 would TensorRT parse an ONNX file, anybody's? (lint --help tells the rest)
   python -m edgeformer.export lint FILE.onnx [--target NAME | --tensorrt VERSION] [--json]
 
+what would 8 or 4 bits cost it? (quality --help tells the rest)
+  python -m edgeformer.export quality PATH_OR_HUB_ID [--forms n8,n4] [--eval-text FILE]
+
 Exit status: 0 done, 1 the graphs do not compute the model, 2 something to change.
 """
 
@@ -42,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _lint(words[1:])
         if words[:1] == ["inspect"]:
             return _inspect(words[1:])
+        if words[:1] == ["quality"]:
+            return _quality(words[1:])
         _export(_parsed(words))
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -66,6 +71,14 @@ def _inspect(words: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     return inspect.main(words)
+
+
+def _quality(words: Sequence[str]) -> int:
+    try:
+        from edgeformer.export import quality_command
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    return quality_command.main(words)
 
 
 def _missing(error: ModuleNotFoundError) -> EdgeformerError:

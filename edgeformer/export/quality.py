@@ -1,0 +1,136 @@
+"""How far a reduced precision is from float32 on real text: perplexity, KL divergence, top-1."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from edgeformer.backends import Backend
+from edgeformer.errors import CheckFailed, EdgeformerError
+from edgeformer.nn.decoder import Decoder
+
+WINDOW = 256  # tokens that are read in one go; each begins with an empty cache
+LEAST_TOKENS = 64  # predicted ones: below, every figure is noise
+
+# Logits of every token of a window: ids [T] -> float32 [T, vocab].
+Logits = Callable[[Sequence[int]], np.ndarray]
+
+
+@dataclass(frozen=True)
+class Quality:
+    """`kl`: the mean of KL(float32 || this) in nats. `top1`: share of equal likeliest tokens."""
+
+    tokens: int  # that were predicted
+    reference_perplexity: float
+    perplexity: float
+    kl: float
+    top1: float
+
+    @property
+    def loss(self) -> float:
+        """By how much the perplexity is above that of float32, as a share of it."""
+        return self.perplexity / self.reference_perplexity - 1.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a bundle may lose at most before it is not published."""
+
+    loss: float
+    kl: float
+    top1: float
+
+    def broken(self, found: Quality) -> list[str]:
+        """What is beyond its limit, in words; a figure that is no number is."""
+        wrong = []
+        if not found.loss <= self.loss:
+            wrong.append(f"perplexity {found.loss:+.2%}, allowed {self.loss:+.2%}")
+        if not found.kl <= self.kl:
+            wrong.append(f"KL divergence {found.kl:.4f}, allowed {self.kl:.4f}")
+        if not found.top1 >= self.top1:
+            wrong.append(f"top-1 equal {found.top1:.1%}, wanted {self.top1:.1%}")
+        return wrong
+
+
+def compare(
+    reference: Logits,
+    candidate: Logits,
+    windows: Sequence[Sequence[int]],
+    progress: Callable[[int], None] = lambda done: None,
+) -> Quality:
+    """Read every window with both; each token but a window's first is predicted once.
+
+    Raises CheckFailed where either gives anything that is no number.
+    """
+    tokens, nats, reference_nats, divergence, equal = 0, 0.0, 0.0, 0.0, 0
+    for done, ids in enumerate(windows):
+        theirs = _log_probabilities("float32", reference(ids))
+        ours = _log_probabilities("the reduced precision", candidate(ids))
+        target = torch.tensor(ids[1:])[:, None]
+        nats -= float(ours.gather(1, target).sum(dtype=torch.float64))
+        reference_nats -= float(theirs.gather(1, target).sum(dtype=torch.float64))
+        gap = (theirs.exp() * (theirs - ours)).sum(-1)  # [T - 1]
+        divergence += float(gap.sum(dtype=torch.float64))
+        equal += int((theirs.argmax(-1) == ours.argmax(-1)).sum())
+        tokens += len(target)
+        progress(done + 1)
+    if tokens < LEAST_TOKENS:
+        raise EdgeformerError(
+            f"the text for the quality check predicts {tokens} tokens, at least {LEAST_TOKENS} are "
+            "needed; give a longer one: --eval-text FILE"
+        )
+    return Quality(
+        tokens,
+        math.exp(min(700.0, reference_nats / tokens)),
+        math.exp(min(700.0, nats / tokens)),
+        divergence / tokens,
+        equal / tokens,
+    )
+
+
+def windows_of(ids: Sequence[int], length: int, most_tokens: int) -> list[list[int]]:
+    """Whole windows from the start of a text, and what is left if it is all there is."""
+    ids = list(ids[:most_tokens])
+    whole = len(ids) // length
+    if not whole:
+        return [ids] if len(ids) > 1 else []
+    return [ids[i * length : (i + 1) * length] for i in range(whole)]
+
+
+def torch_logits(decoder: Decoder) -> Logits:
+    """Of a decoder, without a cache."""
+
+    def logits(ids: Sequence[int]) -> np.ndarray:
+        with torch.inference_mode():
+            return decoder(torch.tensor([list(ids)]))[0].numpy()
+
+    return logits
+
+
+def backend_logits(backend: Backend, chunk: int) -> Logits:
+    """Of a bundle as the device runs it: in chunks, through the cache."""
+
+    def logits(ids: Sequence[int]) -> np.ndarray:
+        backend.truncate(0)
+        return np.concatenate(list(_chunks(ids)))
+
+    def _chunks(ids: Sequence[int]) -> Iterator[np.ndarray]:
+        for start in range(0, len(ids), chunk):
+            part = list(ids[start : start + chunk])
+            positions = range(start, start + len(part))
+            yield backend.step(part, positions, range(len(part))).logits.copy()
+
+    return logits
+
+
+def _log_probabilities(what: str, logits: np.ndarray) -> torch.Tensor:
+    """float32 [T - 1, vocab]; the last token of a window predicts nothing that is known."""
+    found = torch.from_numpy(logits[:-1]).float()
+    if not torch.isfinite(found).all():
+        bad = int((~torch.isfinite(found)).any(-1).nonzero()[0])
+        raise CheckFailed(f"{what} gives logits that are no numbers, first after token {bad + 1}")
+    return found.log_softmax(-1)

@@ -1,0 +1,192 @@
+"""`python -m edgeformer.export quality MODEL`: what fewer bits would cost this model, measured.
+
+Each form is quantized, put into the graph, and run by ONNX Runtime over held-out text beside
+PyTorch in float32. Nothing is kept: there is no bundle of these forms yet.
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import dataclasses
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import onnxruntime as ort
+import torch
+from tqdm import tqdm
+
+from edgeformer.errors import EdgeformerError
+from edgeformer.export.graphs import Traced, assemble, skeleton, trace
+from edgeformer.export.nbits import with_blocks
+from edgeformer.export.quality import WINDOW, Logits, Quality, compare, torch_logits, windows_of
+from edgeformer.export.tokenizer import write_words
+from edgeformer.export.weights import WeightsFile
+from edgeformer.export.words import read_words
+from edgeformer.nn.config import ModelConfig
+from edgeformer.nn.data import read_text
+from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.families.load import Plan, load_decoder, plan_decoder
+from edgeformer.nn.quantize import Blocks, Format
+from edgeformer.nn.quantize.decoder import quantize_decoder
+from edgeformer.nn.quantize.stored import stored_blocks
+from edgeformer.nn.sources import open_source
+from edgeformer.nn.sources.source import Source
+
+# The held-out text of the demo model, where this runs in the repository.
+TEXT = Path(__file__).parents[2] / "export" / "models" / "nano-austen" / "held_out.txt"
+FORM = re.compile(r"fp32|stored|n(4|8)(?:-b(\d+))?(-zero)?(?:-(nearest|searched|gptq))?")
+FORMS = "fp32,n8,n4"
+TABLE = Format(8)  # embedding and head, in every form: they bear 4 bits badly
+CALIBRATION = 4096  # tokens, from behind those that are measured
+
+
+def main(words: Sequence[str]) -> int:
+    args = _parser().parse_args(words)
+    for form in args.forms.split(","):
+        _format(form)
+    source = open_source(args.model)
+    plan = plan_decoder(source)
+    window = min(WINDOW, plan.config.max_positions)
+    ids = _token_ids(source, plan.config, args.eval_text, args.tokens + CALIBRATION)
+    windows = windows_of(ids, window, args.tokens)
+    rest = ids[sum(map(len, windows)) :]
+    decoder = load_decoder(source, window)
+    rows = []
+    for form in args.forms.split(","):
+        with tempfile.TemporaryDirectory() as folder:
+            size, logits = _run(form, decoder, source, plan, rest, window, Path(folder))
+            with tqdm(total=len(windows), desc=form, disable=not sys.stderr.isatty()) as bar:
+                found = compare(torch_logits(decoder), logits, windows, lambda _: bar.update())
+        rows.append((form, size, found))
+        if not args.json:
+            head = _head(found) + "\n" if len(rows) == 1 else ""
+            print(head + _line(form, size, found), flush=True)
+    if args.json:
+        print(json.dumps([{"form": f, "bytes": s, **dataclasses.asdict(q)} for f, s, q in rows]))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m edgeformer.export quality",
+        description="Measure what fewer bits would cost a model, on held-out text, against PyTorch "
+        "in float32. Nothing is exported.",
+        epilog="forms: fp32; n8 and n4: weights of 8 and 4 bits in blocks for ONNX Runtime on a "
+        "CPU, with a suffix for each choice, as in n4-b64-zero-searched: block size (default b32), "
+        "zero points, and how values are chosen (nearest, searched, or the default gptq); stored: "
+        "the 8- or 4-bit blocks of a GGUF file as they are. Embedding and head have 8 bits.",
+    )
+    add = parser.add_argument
+    add("model", metavar="PATH_OR_HUB_ID", help="folder, GGUF file or hub id")
+    add("--forms", default=FORMS, metavar="F,F", help=f"what to measure (default: {FORMS})")
+    add("--eval-text", type=Path, default=TEXT, metavar="FILE", help="UTF-8 text, not trained on")
+    add("--tokens", type=int, default=4096, metavar="N", help="of it that are measured")
+    add("--json", action="store_true", help="one JSON document on stdout")
+    return parser
+
+
+def _format(form: str) -> tuple[Format | None, str]:
+    """The format of the layers (None: as it is) and the method."""
+    found = FORM.fullmatch(form)
+    if found is None:
+        raise EdgeformerError(
+            f"--forms has {form[:40]!r}; say fp32, stored, n8, n4, or n4-b64-zero-searched and the "
+            "like"
+        )
+    bits, block, zero, method = found.groups()
+    if bits is None:
+        return None, ""
+    return Format(int(bits), int(block or 32), not zero), method or "gptq"
+
+
+def _token_ids(source: Source, config: ModelConfig, text: Path, most: int) -> list[int]:
+    if not text.is_file():
+        raise EdgeformerError(f"`{text}` is no file; give a text to measure with: --eval-text FILE")
+    with tempfile.TemporaryDirectory() as folder:
+        words = write_words(Path(folder), read_words(source), config.vocab_size, compared=False)
+    if words is None:
+        raise EdgeformerError(f"`{source.where}` has no tokenizer, so that no text can be read")
+    return words.tokenizer.encode(read_text(text))[:most]
+
+
+def _run(
+    form: str,
+    decoder: Decoder,
+    source: Source,
+    plan: Plan,
+    calibration: Sequence[int],
+    window: int,
+    folder: Path,
+) -> tuple[int, Logits]:
+    """Bytes of the graph and its weights, and what it computes."""
+    format, method = _format(form)
+    blocks: dict[str, Blocks] = {}
+    if form == "stored":
+        blocks = stored_blocks(source, plan)
+        if not blocks:
+            raise EdgeformerError(
+                f"`{source.where}` stores no matrix as Q8_0, Q4_0 or Q4_1; leave out the form "
+                "stored"
+            )
+    elif format is not None:
+        whole = len(calibration) // window
+        if not whole and method != "nearest":
+            raise EdgeformerError(
+                f"behind the measured tokens the text has {len(calibration)} more; calibration "
+                f"needs {window}: give a longer --eval-text or fewer --tokens"
+            )
+        ids = torch.tensor(list(calibration[: whole * window])).reshape(whole, window)
+        tables = ("embedding.weight", "head.weight")
+        blocks = quantize_decoder(
+            copy.deepcopy(decoder), lambda n: TABLE if n in tables else format, ids, method
+        )
+    traced = trace(skeleton(decoder.config), "prefill", decoder.state_dict())
+    path = _written(with_blocks(traced, blocks) if blocks else traced, folder)
+    size = sum(file.stat().st_size for file in folder.iterdir())
+    return size, _graph_logits(path, decoder.config)
+
+
+def _written(traced: Traced, folder: Path) -> Path:
+    with WeightsFile(folder) as weights:
+        model = assemble(traced, list(weights.initializers(traced.weights)))
+    path = folder / traced.contract.file
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def _graph_logits(path: Path, config: ModelConfig) -> Logits:
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    cache = [value.name for value in session.get_inputs() if value.name.startswith("past.")]
+    empty = np.zeros((1, config.kv_width), np.float32)
+
+    def logits(ids: Sequence[int]) -> np.ndarray:
+        positions = np.arange(len(ids), dtype=np.int32)
+        inputs = dict.fromkeys(cache, empty)
+        inputs |= {"token_ids": np.array(ids, np.int32), "positions": positions, "rows": positions}
+        inputs["past_positions"] = np.full(1, -1, np.int32)
+        return session.run(["logits"], inputs)[0]
+
+    return logits
+
+
+def _head(found: Quality) -> str:
+    return (
+        f"{found.tokens} tokens, windows that begin empty; PyTorch in float32: perplexity "
+        f"{found.reference_perplexity:.4g}\n"
+        f"{'form':<24} {'MB':>8} {'perplexity':>11} {'change':>9} {'KL, nats':>9} {'top-1':>7}"
+    )
+
+
+def _line(form: str, size: int, found: Quality) -> str:
+    return (
+        f"{form:<24} {size / 1e6:8.1f} {found.perplexity:11.4g} {found.loss:+9.2%} "
+        f"{found.kl:9.5f} {found.top1:7.1%}"
+    )

@@ -1,0 +1,85 @@
+"""`quality`: figures of real graphs, and words for whoever asks for what there is not."""
+
+import json
+
+import gguf
+import pytest
+import torch
+import transformers
+
+from edgeformer.export.__main__ import main
+from edgeformer.nn.checkpoint import save_checkpoint
+from edgeformer.nn.tokenizer_training import make_char_tokenizer
+from tests.nn.choices import choice_decoder
+from tests.nn.sources.gguf_models import write_gguf
+from tests.nn.text.test_gguf_vocabulary import pieces_metadata
+
+CHARACTERS = "".join(map(chr, range(32, 127)))
+TEXT = "It is a truth universally acknowledged, that a single man in possession of a fortune. " * 9
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    folder = tmp_path / "tiny"
+    save_checkpoint(folder, choice_decoder("gqa"), make_char_tokenizer(CHARACTERS))
+    (tmp_path / "text.txt").write_text(TEXT)
+    return [str(folder), "--eval-text", str(tmp_path / "text.txt"), "--tokens", "240"]
+
+
+def test_fewer_bits_are_fewer_bytes_and_a_larger_divergence(checkpoint, capsys):
+    assert main(["quality", *checkpoint, "--forms", "fp32,n8-b16,n4-b16", "--json"]) == 0
+    fp32, n8, n4 = json.loads(capsys.readouterr().out)
+    assert fp32["bytes"] > n8["bytes"] > n4["bytes"]
+    assert fp32["kl"] < 1e-6 < n8["kl"] < n4["kl"]
+    assert fp32["top1"] == 1.0
+    assert fp32["tokens"] == n4["tokens"] == 240 - 3  # three windows of 80
+
+
+def test_the_table_has_a_line_for_each_form(checkpoint, capsys):
+    assert main(["quality", *checkpoint, "--forms", "n4-b32-zero-nearest,n8-nearest"]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert "perplexity" in said[0]
+    assert [line.split()[0] for line in said[2:]] == ["n4-b32-zero-nearest", "n8-nearest"]
+
+
+def test_stored_blocks_lose_nothing(tmp_path, capsys):
+    metadata = {
+        key: value if isinstance(value, (str, int, bool, list)) else value.tolist()
+        for key, value in pieces_metadata("bpe").items()
+    }
+    torch.manual_seed(0)
+    config = transformers.LlamaConfig(
+        vocab_size=len(metadata["tokenizer.ggml.tokens"]),
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=64,
+        initializer_range=0.3,
+    )
+    model, file = transformers.LlamaForCausalLM(config), str(tmp_path / "m.gguf")
+    write_gguf(file, model, gguf.GGMLQuantizationType.Q8_0, **metadata)
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT)
+    forms = ["--forms", "stored,n8-nearest", "--eval-text", str(text), "--tokens", "128"]
+    assert main(["quality", file, *forms, "--json"]) == 0
+    stored, again = json.loads(capsys.readouterr().out)
+    assert stored["bytes"] == again["bytes"]
+    # ONNX Runtime rounds the inputs of a product, which is all that is lost
+    assert stored["kl"] <= again["kl"]
+
+
+@pytest.mark.parametrize(
+    "change, reason",
+    [
+        (["--forms", "n5"], "--forms has 'n5'"),
+        (["--forms", "n4-b20"], "bits must be 4 or 8"),
+        (["--forms", "stored"], "stores no matrix as Q8_0"),
+        (["--eval-text", "nowhere.txt"], "`nowhere.txt` is no file"),
+        (["--tokens", "40"], "predicts 39 tokens, at least 64"),
+        (["--tokens", "100000"], "calibration needs 80"),
+    ],
+)
+def test_what_cannot_be_measured_is_said(change, reason, checkpoint, capsys):
+    assert main(["quality", *checkpoint, "--forms", "n4", *change]) == 2
+    assert reason in capsys.readouterr().err
