@@ -4,6 +4,8 @@ What a family changes is its normalizer, pre-tokenizer and decoder; they are her
 files, each with the kind of model that they stand around.
 """
 
+import copy
+
 from tests.text.small import added_token
 
 CONTRACTIONS = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -203,7 +205,11 @@ SPECIAL = ["<unk>", "<|endoftext|>", "<|im_start|>"]
 
 
 def document_around(kind, model, parts):
-    """A tokenizer.json of these parts. Control tokens are early, but for one that is no control."""
+    """A tokenizer.json of these parts. Control tokens are early, but for one that is no control.
+
+    It shares nothing with them: a test may take a document apart.
+    """
+    model, parts = copy.deepcopy(model), copy.deepcopy(parts)
     document = dict.fromkeys(("normalizer", "pre_tokenizer", "post_processor", "decoder"))
     document.update(version="1.0", truncation=None, padding=None)
     if kind == "byte-bpe":
