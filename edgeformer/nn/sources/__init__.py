@@ -5,7 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.nn.sources.huggingface import CONFIG, PICKLES, HuggingFaceSource, refuse_pickle
+from edgeformer.nn.sources.huggingface import (
+    CONFIG,
+    PICKLES,
+    HuggingFaceSource,
+    refuse_dead_links,
+    refuse_pickle,
+)
 from edgeformer.nn.sources.source import Source
 
 BUNDLE = "manifest.json"
@@ -43,6 +49,7 @@ def open_source(path_or_id: Path | str) -> Source:
 
 
 def _open_folder(folder: Path) -> Source:
+    refuse_dead_links(folder)
     if (folder / CONFIG).exists():
         return HuggingFaceSource(folder)
     if (folder / BUNDLE).exists():

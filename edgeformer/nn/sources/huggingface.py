@@ -5,6 +5,7 @@ Our own checkpoints lie the same way, with a config.json of our keys.
 
 from __future__ import annotations
 
+import os
 import re
 import reprlib
 from collections.abc import Iterable
@@ -34,6 +35,8 @@ TOKENIZER_FILES = (
     "tokenizer.model",
     "spiece.model",
 )
+TEMPLATE, GENERATION = "chat_template.jinja", "generation_config.json"
+READ = (CONFIG, ONE_FILE, INDEX, TEMPLATE, GENERATION, *TOKENIZER_FILES)
 CONVERT = (
     'python -c "from transformers import AutoModelForCausalLM as M; '
     "M.from_pretrained('{folder}').save_pretrained('{folder}-safetensors')\""
@@ -45,6 +48,16 @@ def refuse_pickle(found: Path, folder: Path) -> None:
         f"`{found}` is a pickle, and loading one runs whatever program is in it; if you trust it, "
         f"convert it to safetensors: {CONVERT.format(folder=folder)}"
     )
+
+
+def refuse_dead_links(folder: Path) -> None:
+    """Hub caches are made of links; one that lost its file must not pass for a file nobody made."""
+    for path in map(folder.joinpath, READ):
+        if path.is_symlink() and not path.exists():
+            raise EdgeformerError(
+                f"`{path}` is a link to `{os.readlink(path)}`, which is not there; download the "
+                f"checkpoint again, or copy it with `cp -rL`, which copies what links lead to"
+            )
 
 
 class HuggingFaceSource(Source):
@@ -142,7 +155,7 @@ class HuggingFaceSource(Source):
                 if not isinstance(text, str) or not isinstance(entry.get("name"), str):
                     raise EdgeformerError(f"`{self.folder}`: a chat_template has no name or text")
                 templates[entry["name"]] = text
-        path = self.folder / "chat_template.jinja"
+        path = self.folder / TEMPLATE
         if path.exists():
             templates["default"] = read_text(path, MOST_TEMPLATE)
         for path in sorted((self.folder / "additional_chat_templates").glob("*.jinja")):
@@ -152,7 +165,7 @@ class HuggingFaceSource(Source):
     def _eos_token_ids(self) -> list[int]:
         """Every token that any of the files calls an end, in the order in which they are found."""
         ids: list[int] = []
-        for values in (self.config, self._optional("generation_config.json")):
+        for values in (self.config, self._optional(GENERATION)):
             found = values.get("eos_token_id")
             ids += found if isinstance(found, list) else [found]
         ids.append(self._id_of(self._tokenizer_config.get("eos_token")))

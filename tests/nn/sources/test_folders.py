@@ -294,5 +294,20 @@ def test_tokenizer_files_are_listed(folder):
     }
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("config.json", "model.safetensors", "generation_config.json"),
+        *("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"),
+    ],
+)
+@pytest.mark.parametrize("target", ["../blobs/gone", "{name}"])
+def test_a_link_that_leads_nowhere_is_named_and_not_taken_for_no_file(name, target, folder):
+    (folder / name).unlink(missing_ok=True)
+    (folder / name).symlink_to(target.format(name=name))
+    with pytest.raises(EdgeformerError, match=f"`{folder / name}` is a link.*cp -rL"):
+        open_source(folder)
+
+
 def write(path, values):
     path.write_text(json.dumps(values))
