@@ -197,6 +197,8 @@ def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
         )
     if recipe.model.preset is not None:
         lines.append("the weights are RANDOM: this bundle tries out a device, it writes no text")
+    elif exported.text is None and recipe.tokenizer:
+        lines.append("note: the checkpoint has no tokenizer: the bundle takes and gives token ids")
     if golden.distinct < min(FEW_TOKENS, len(golden.greedy_ids) // 2):
         lines.append(
             f"warning: {golden.distinct} distinct tokens in the golden run test little; choose "

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.export import parity
+from edgeformer.export.golden_prompt import golden_ids
 from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
 from edgeformer.export.publish import check_target, published
@@ -43,9 +44,6 @@ def export_recipe(
     check_target(Path(out_dir), force)  # before minutes of work
     given = given_model(recipe.model, recipe.license, recipe.graph.capacity, recipe.tokenizer)
     golden = recipe.golden
-    prompt = golden.prompt if golden.prompt_ids is None else golden.prompt_ids
-    if prompt is None and given.words is not None:
-        prompt = given.golden_prompt
     return _export(
         given.load,
         None,
@@ -59,7 +57,8 @@ def export_recipe(
         embedding=recipe.embedding,
         words=given.words,
         ends=given.ends,
-        golden_prompt=prompt,
+        golden_prompt=golden.prompt if golden.prompt_ids is None else golden.prompt_ids,
+        default_prompt=given.golden_prompt,
         sampling=recipe.sampling,
         source=given.source,
         force=force,
@@ -110,6 +109,7 @@ def export_decoder(
         words=None if tokenizer_json is None else Words(tokenizer_json),
         ends=(),
         golden_prompt=golden_prompt,
+        default_prompt=None,
         sampling=sampling or Sampling(),
         source=source or Source(name),
         force=force,
@@ -132,6 +132,7 @@ def _export(
     words: Words | None,
     ends: tuple[int, ...],
     golden_prompt: str | Sequence[int] | None,
+    default_prompt: str | None,
     sampling: Sampling,
     source: Source,
     force: bool,
@@ -140,7 +141,7 @@ def _export(
     chunk = _checked_chunk(config, capacity, chunk)
     with published(out_dir, force) as folder, _stages(progress) as stage:
         text = write_words(folder, words, config.vocab_size)
-        prompt_ids = _prompt_ids(golden_prompt, text, config.vocab_size, capacity)
+        prompt_ids = golden_ids(golden_prompt, default_prompt, text, config.vocab_size, capacity)
         parameters: dict[str, torch.Tensor] = {}
         host = embedding == "host"
         drafts = trace_both(config, traced, precision, host, parameters, stage)
@@ -216,31 +217,3 @@ def _checked_chunk(config: ModelConfig, capacity: int, asked: int | None) -> int
             f"[graph] chunk is {chunk}; it must be at least 1 and at most the capacity, {capacity}"
         )
     return chunk
-
-
-def _prompt_ids(
-    prompt: str | Sequence[int] | None, text: Written | None, vocab_size: int, capacity: int
-) -> list[int]:
-    if prompt is None:
-        ids = [7 * i % vocab_size for i in range(1, 1 + min(8, capacity // 2))]
-    elif not isinstance(prompt, str):
-        ids = list(prompt)
-    elif text is None:
-        raise EdgeformerError(
-            "[golden] prompt is text, but the model has no tokenizer.json; give prompt_ids"
-        )
-    else:
-        begin = text.entry.bos_token_id
-        ids = ([] if begin is None else [begin]) + text.tokenizer.encode(prompt)
-    most = min(capacity - 1, parity.MOST_PROMPT)
-    if not 1 <= len(ids) <= most:
-        raise EdgeformerError(
-            f"the golden prompt has {len(ids)} tokens; it must have 1 to {most} "
-            f"(the capacity is {capacity})"
-        )
-    if not 0 <= min(ids) <= max(ids) < vocab_size:
-        raise EdgeformerError(
-            f"the golden prompt has ids from {min(ids)} to {max(ids)}; "
-            f"the vocabulary has {vocab_size}"
-        )
-    return ids

@@ -90,7 +90,7 @@ class CachedStep(nn.Module):
         cache = [torch.randn(past, c.kv_width).to(dtype) for _ in range(2 * c.n_layers)]
         ids = count(0, tokens) % c.vocab_size
         first = torch.randn(tokens, c.d_model).to(dtype) if self.host else ids
-        fixed = [first, count(0, tokens), count(0, past)]
+        fixed = [first, count(0, tokens) % c.max_positions, count(0, past)]
         return (*fixed, *([] if self.one else [count(0, rows)]), *cache)
 
 

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import numpy as np
+import pytest
 import torch
 from safetensors.numpy import save_file
 from transformers import LlamaConfig, LlamaForCausalLM
@@ -11,9 +12,11 @@ from transformers import LlamaConfig, LlamaForCausalLM
 import edgeformer
 from edgeformer.export.__main__ import main
 from edgeformer.export.identity import compare
+from edgeformer.export.source import DEFAULT_PROMPT
 from edgeformer.export.words import read_words
 from edgeformer.nn.sources import open_source
 from edgeformer.text.hf_file import read_hf_file
+from tests.nn.families.models import reference
 from tests.nn.sources.gguf_models import write_gguf
 from tests.nn.text.test_gguf_vocabulary import pieces_metadata
 from tests.nn.text.test_sentencepiece import FOLDER, expected
@@ -66,6 +69,27 @@ def test_a_gguf_with_sentencepieces_exports_and_reads_text_as_they_do(tmp_path):
         for text, ids in zip(HARD_STRINGS, expected("bpe")["ids"]):
             assert checksum(model.tokenizer.encode(text), "") == ids, repr(text)
         assert model.generate("It is", max_new_tokens=3).tokens
+
+
+@pytest.mark.parametrize("capacity", ["2", "12"])
+def test_a_cache_smaller_than_the_default_golden_prompt_takes_its_beginning(capacity, tmp_path):
+    tiny_gguf(tmp_path / "tiny.gguf")
+    export = ["--model", str(tmp_path / "tiny.gguf"), "-o", str(tmp_path / "bundle")]
+    assert main([*export, "--capacity", capacity]) == 0
+    with edgeformer.load(str(tmp_path / "bundle")) as model:
+        golden = model.bundle.manifest.golden
+        asked = [1, *model.tokenizer.encode(DEFAULT_PROMPT)]
+    assert list(golden.prompt_ids) == asked[: int(capacity) // 2]
+    assert len(golden.greedy_ids) == int(capacity) - int(capacity) // 2
+
+
+def test_an_export_says_that_the_checkpoint_has_no_tokenizer(tmp_path, capsys):
+    reference("gpt2").save_pretrained(tmp_path / "model")
+    export = ["--model", str(tmp_path / "model"), "-o", str(tmp_path / "bundle"), "--force"]
+    assert main(export) == 0
+    assert "has no tokenizer" in capsys.readouterr().err
+    assert main([*export, "--no-tokenizer"]) == 0
+    assert "has no tokenizer" not in capsys.readouterr().err
 
 
 def test_without_its_tokenizer_a_checkpoint_still_ends_where_it_ends(tmp_path, capsys):
