@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+import tokenizers
 from safetensors.numpy import save_file
 
 from edgeformer.export.identity import SHOWN, compare
@@ -53,6 +54,15 @@ def test_another_tokenizer_is_told_by_the_texts_that_it_reads_otherwise(mine, th
     assert all(each.endswith("gives other ids or another text") for each in found.differences[:-1])
     assert found.differences[-1].startswith("and ")
     assert compare(ours, json.dumps(document_of(mine))).differences == ()
+
+
+def test_lengths_that_training_left_in_the_file_are_no_difference(tmp_path):
+    """transformers encodes a prompt without them."""
+    document = document_of("smollm2")
+    reference = tokenizers.Tokenizer.from_str(json.dumps(document))
+    reference.enable_truncation(4)
+    reference.enable_padding(length=10)
+    assert compare(loaded(tmp_path, document), reference.to_str()).differences == ()
 
 
 def test_one_other_id_is_found_and_so_is_one_other_way_to_write_a_token(tmp_path):
