@@ -5,6 +5,7 @@ from typing import Any, Callable
 
 from edgeformer.errors import EdgeformerError
 
+SWITCH_OFF = "load the model with cuda_graph=False (--no-cuda-graph)"
 THREAD_LOCAL = 1  # capture mode: what other threads do meanwhile is not looked at
 
 
@@ -22,10 +23,17 @@ class CudaGraph:
         self._ready = ctypes.c_void_p()
         self._call("cuStreamBeginCapture_v2", self._stream, THREAD_LOCAL)
         try:
-            work()
-        finally:
-            # A stream left in capture would record everything that comes after.
-            status = driver.cuStreamEndCapture(self._stream, ctypes.byref(self._graph))
+            try:
+                work()
+            finally:
+                # A stream left in capture would record everything that comes after.
+                status = driver.cuStreamEndCapture(self._stream, ctypes.byref(self._graph))
+        except EdgeformerError as error:
+            # What ran before and cannot be recorded: only the one who works can tell why.
+            self.release()
+            raise EdgeformerError(
+                f"CUDA cannot record the decode step: {error}; {SWITCH_OFF}"
+            ) from None
         self._check("cuStreamEndCapture", status)
         try:
             self._instantiate()
@@ -64,5 +72,5 @@ class CudaGraph:
         if status:
             raise EdgeformerError(
                 f"CUDA cannot record or replay the decode step: {name} gave error {status}; "
-                "load the model with cuda_graph=False (--no-cuda-graph)"
+                + SWITCH_OFF
             )

@@ -50,7 +50,9 @@ const char *standin_fault_text(void) { return fault; }
 void standin_forget_fault(void) { fault[0] = 0; }
 void standin_set_device(int present) { no_device = !present; }
 void standin_set_memory(size_t bytes) { total_memory = bytes; }
+/* 1: at the end of a capture; 2: in TensorRT already, which tells it of its own step. */
 void standin_fail_captures(int fail) { capture_fails = fail; }
+int standin_refuses_recording(void) { return capture_fails == 2; }
 size_t standin_used_memory(void) { return used_memory; }
 long standin_synchronizes(void) { return synchronizes; }
 long standin_launches(void) { return launches; }

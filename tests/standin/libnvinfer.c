@@ -390,6 +390,8 @@ static char enqueue(Context *context, void *stream) {
         standin_fault("a shape is recorded that has not run before");
         good = 0;
     }
+    if (good && standin_is_recording(stream) && standin_refuses_recording())
+        good = complain("operation not permitted when stream is capturing%s", "");
     run->context = context;
     run->generation = context->generation;
     if (!good) {

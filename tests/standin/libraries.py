@@ -93,6 +93,7 @@ class Standin:
         self.cuda.standin_set_device(int(present))
 
     def fail_captures(self, fail):
+        """1: at the end of a capture; 2: the step that is recorded fails."""
         self.cuda.standin_fail_captures(int(fail))
 
     def set_executor(self, executor):

@@ -17,4 +17,7 @@ int standin_call(void *stream, int (*run)(void *), void (*drop)(void *), void *a
 /* Is the stream being recorded into a graph? */
 int standin_is_recording(void *stream);
 
+/* Must a step that is being recorded fail? */
+int standin_refuses_recording(void);
+
 #endif

@@ -118,20 +118,23 @@ def test_without_a_gpu_the_null_that_the_bindings_make_is_explained(path, standi
         standin.set_device(True)
 
 
-def test_a_capture_that_fails_is_refused_and_can_be_switched_off(path, standin):
+@pytest.mark.parametrize(
+    ("way", "told"),
+    [(1, r"EndCapture gave error 901; "), (2, r"failed in a step: .*stream is capturing.*; ")],
+    ids=["the capture", "the step in it"],
+)
+def test_a_capture_that_fails_is_refused_and_can_be_switched_off(path, standin, way, told):
     add_engines(path)
     bundle = Bundle.open(path)
-    standin.fail_captures(True)
+    standin.fail_captures(way)
     try:
-        refusal = pytest.raises(
-            EdgeformerError, match=r"EndCapture gave error 901; .*--no-cuda-graph"
-        )
+        refusal = pytest.raises(EdgeformerError, match=told + ".*--no-cuda-graph")
         with open_backend(bundle, "trt") as backend, refusal:
             golden_mismatches(backend, bundle.manifest)
         with open_backend(bundle, "trt", cuda_graph=False) as backend:
             assert golden_mismatches(backend, bundle.manifest) == []
     finally:
-        standin.fail_captures(False)
+        standin.fail_captures(0)
 
 
 def test_a_step_that_fails_on_the_gpu_keeps_no_row_and_leaves_a_usable_model(path, standin):
