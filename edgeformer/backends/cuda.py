@@ -1,7 +1,7 @@
 """CUDA through pycuda: one context, one stream, the memory on it, and the copies between.
 
 Every call of a `Queue` must stand inside `with queue:`, which makes the GPU current in this
-thread; a queue that was made in one thread works in another.
+thread; a queue that was made in one thread works in another. Errors of CUDA leave it as ours.
 """
 
 import contextlib
@@ -68,8 +68,18 @@ class Gpu:
         self._context.push()
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        driver.Context.pop()
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        _leave(error)
+
+
+def _leave(error: object) -> None:
+    """The end of a `with`: what CUDA refused in it becomes an error that a user understands."""
+    driver.Context.pop()
+    if isinstance(error, CudaError):
+        raise EdgeformerError(
+            f"CUDA failed: {error}; start the program again, for a GPU that failed in a step "
+            "fails in all that follow"
+        ) from None
 
 
 class Queue:
@@ -90,8 +100,8 @@ class Queue:
         self._gpu._context.push()
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        driver.Context.pop()
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        _leave(error)
 
     def allocate(self, size: int, what: str) -> int:
         """The address of new memory, a multiple of 256. It lives until `release`."""

@@ -6,7 +6,7 @@ from typing import Dict, List, Sequence, Tuple
 import numpy as np
 
 from edgeformer.backends import Backend, Output, Rows
-from edgeformer.backends.cuda import CudaError, Queue
+from edgeformer.backends.cuda import Queue
 from edgeformer.backends.embedding import open_table
 from edgeformer.backends.steps import StepLimits, most_likely
 from edgeformer.backends.trt_loaded import Loaded
@@ -63,17 +63,14 @@ class TrtBackend(Backend):
         kept = self._limits.check(token_ids, positions, rows, want)
         self._check_room(kept)
         with self._queue as queue:
-            try:
-                self._settle()
-                self._unsettled = True
-                self._compute(token_ids, positions, rows)
-                at = self._used
-                for start, stop in _runs(positions, kept):
-                    self._append(at, start, stop)
-                    at += stop - start
-                queue.synchronize()
-            except CudaError as error:
-                raise EdgeformerError(f"CUDA failed in a step: {error}") from None
+            self._settle()
+            self._unsettled = True
+            self._compute(token_ids, positions, rows)
+            at = self._used
+            for start, stop in _runs(positions, kept):
+                self._append(at, start, stop)
+                at += stop - start
+            queue.synchronize()
             logits = self._logits[: len(rows)]
             if want == "token":
                 output = Output(None, most_likely(logits))

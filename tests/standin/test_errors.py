@@ -147,9 +147,32 @@ def test_a_step_that_fails_on_the_gpu_keeps_no_row_and_leaves_a_usable_model(pat
     with open_backend(bundle, "trt") as backend:
         backend.step([1, 2], [0, 1], [1])
         standin.set_executor(fail)
-        with pytest.raises(EdgeformerError, match=r"CUDA failed in a step"):
+        with pytest.raises(EdgeformerError, match=r"CUDA failed: "):
             backend.step([3], [2], [0])
         assert backend.cached == 2
+    standin.set_executor(execute)
+
+
+def test_what_a_broken_gpu_refuses_is_one_error_whatever_was_asked(path, standin):
+    @libraries.EXECUTOR
+    def fail(*arguments):
+        return 1
+
+    add_engines(path)
+    with open_backend(Bundle.open(path), "trt") as backend:
+        backend.step([1, 2], [0, 1], [1])
+        rows = backend.read_rows(0, 1)
+        standin.set_executor(fail)
+        for call in (
+            lambda: backend.step([3], [2], [0]),
+            lambda: backend.truncate(1),
+            lambda: backend.drop(0, 1),
+            lambda: backend.read_rows(0, 2),
+            lambda: backend.write_rows(rows),
+            lambda: backend.step([3], [2], [0]),
+        ):
+            with pytest.raises(EdgeformerError, match=r"CUDA failed: .*start the program again"):
+                call()
     standin.set_executor(execute)
 
 
