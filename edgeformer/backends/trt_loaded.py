@@ -1,5 +1,6 @@
 """The engines of a backend: chosen for this GPU, loaded, held against the bundle, and freed."""
 
+import hashlib
 import os
 from typing import Dict, List, Sequence, Tuple
 
@@ -93,6 +94,9 @@ class Loaded:
                     plan = file.read()
             except (OSError, MemoryError) as error:
                 raise EdgeformerError(f"{path} cannot be read: {error}") from None
+            # TensorRT trusts a plan: one that a worn SD card changed ends the process.
+            if hashlib.sha256(plan).hexdigest() != profile.sha256:
+                raise BundleError(f"{path} is damaged; build it again: {BUILD}")
             engine = trt_api.Engine(self._runtime, self._logger, plan, path)
             self._engines[kind] = engine
             wrong = _difference(engine, bundle.manifest.graphs[kind], self._set, profile)

@@ -92,7 +92,7 @@ def engine_sets(bundle: Bundle) -> Tuple[List[EngineSet], List[str]]:
     """The sets of engines that belong to this bundle, and why each other folder does not count.
 
     Folders without engine.json, being built or left by a crash, are passed over. Plans are
-    checked by size here; what TensorRT makes of them is seen when one is loaded.
+    checked by size here, and by hash when one is loaded.
     """
     folder = os.path.join(bundle.path, FOLDER)
     usable, refused = [], []

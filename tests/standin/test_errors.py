@@ -66,6 +66,18 @@ def test_a_plan_that_is_no_plan_gives_tensorrt_s_own_words(path):
     refused(path, r"cannot load .*decode.plan: .*magic tag.*build it again", change=garbage)
 
 
+def test_a_plan_with_one_changed_byte_never_reaches_tensorrt(path, standin):
+    found = add_engines(path)
+    plan = os.path.join(path, "engines", found.key, "prefill.plan")
+    with open(plan, "r+b") as file:
+        file.seek(-1, os.SEEK_END)
+        last = file.read(1)[0]
+        file.seek(-1, os.SEEK_END)
+        file.write(bytes([last ^ 1]))
+    with pytest.raises(EdgeformerError, match=r"prefill.plan is damaged; build it again"):
+        open_backend(Bundle.open(path), "trt")
+
+
 def test_a_plan_cut_short_is_refused_by_its_size(path):
     found = add_engines(path)
     plan = os.path.join(path, "engines", found.key, "prefill.plan")
