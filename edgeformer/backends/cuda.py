@@ -36,6 +36,11 @@ class Gpu:
     _only: "Optional[Gpu]" = None
 
     def __init__(self) -> None:
+        if not hasattr(driver.Device, "retain_primary_context"):
+            raise EdgeformerError(
+                "this pycuda is too old: it has no Device.retain_primary_context; on Python 3.6 "
+                "install another: python -m pip install pycuda==2021.1, elsewhere the newest"
+            )
         try:
             driver.init()
             self._device = driver.Device(0)

@@ -130,6 +130,14 @@ def test_without_a_gpu_the_null_that_the_bindings_make_is_explained(path, standi
         standin.set_device(True)
 
 
+def test_a_pycuda_that_is_too_old_is_told_with_the_one_to_install(standin, monkeypatch):
+    from edgeformer.backends.cuda import Gpu, driver
+
+    monkeypatch.delattr(driver.Device, "retain_primary_context")
+    with pytest.raises(EdgeformerError, match=r"pycuda is too old.*pip install pycuda==2021.1"):
+        Gpu()
+
+
 @pytest.mark.parametrize(
     ("way", "told"),
     [(1, r"EndCapture gave error 901; "), (2, r"failed in a step: .*stream is capturing.*; ")],
