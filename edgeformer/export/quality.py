@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
-from edgeformer.backends import Backend
 from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.nn.decoder import Decoder
 
@@ -34,26 +33,6 @@ class Quality:
     def loss(self) -> float:
         """By how much the perplexity is above that of float32, as a share of it."""
         return self.perplexity / self.reference_perplexity - 1.0
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What a bundle may lose at most before it is not published."""
-
-    loss: float
-    kl: float
-    top1: float
-
-    def broken(self, found: Quality) -> list[str]:
-        """What is beyond its limit, in words; a figure that is no number is."""
-        wrong = []
-        if not found.loss <= self.loss:
-            wrong.append(f"perplexity {found.loss:+.2%}, allowed {self.loss:+.2%}")
-        if not found.kl <= self.kl:
-            wrong.append(f"KL divergence {found.kl:.4f}, allowed {self.kl:.4f}")
-        if not found.top1 >= self.top1:
-            wrong.append(f"top-1 equal {found.top1:.1%}, wanted {self.top1:.1%}")
-        return wrong
 
 
 def compare(
@@ -107,22 +86,6 @@ def torch_logits(decoder: Decoder) -> Logits:
     def logits(ids: Sequence[int]) -> np.ndarray:
         with torch.inference_mode():
             return decoder(torch.tensor([list(ids)]))[0].numpy()
-
-    return logits
-
-
-def backend_logits(backend: Backend, chunk: int) -> Logits:
-    """Of a bundle as the device runs it: in chunks, through the cache."""
-
-    def logits(ids: Sequence[int]) -> np.ndarray:
-        backend.truncate(0)
-        return np.concatenate(list(_chunks(ids)))
-
-    def _chunks(ids: Sequence[int]) -> Iterator[np.ndarray]:
-        for start in range(0, len(ids), chunk):
-            part = list(ids[start : start + chunk])
-            positions = range(start, start + len(part))
-            yield backend.step(part, positions, range(len(part))).logits.copy()
 
     return logits
 

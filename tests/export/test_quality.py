@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from edgeformer.errors import CheckFailed, EdgeformerError
-from edgeformer.export.quality import Limits, Quality, compare, torch_logits, windows_of
+from edgeformer.export.quality import compare, torch_logits, windows_of
 from tests.nn.choices import choice_decoder
 
 
@@ -47,13 +47,6 @@ def test_a_model_against_itself_loses_nothing():
     assert (found.loss, found.kl, found.top1) == (0.0, 0.0, 1.0)
 
 
-def test_each_limit_is_told_by_its_name():
-    limits = Limits(loss=0.01, kl=0.01, top1=0.9)
-    assert limits.broken(Quality(100, 10.0, 10.05, 0.005, 0.95)) == []
-    assert len(limits.broken(Quality(100, 10.0, 10.2, 0.02, 0.8))) == 3
-    assert len(limits.broken(Quality(100, 10.0, math.nan, math.nan, math.nan))) == 3
-
-
 def test_a_text_of_a_few_words_is_refused():
     with pytest.raises(EdgeformerError, match="predicts 9 tokens, at least 64"):
         compare(table(0), table(0), windows_of(text(10), 40, 1000))
@@ -71,7 +64,7 @@ def test_logits_that_are_no_numbers_fail_with_the_place():
         compare(table(0), broken, windows_of(text(), 40, 1000))
 
 
-def test_an_infinite_perplexity_is_a_number_beyond_every_limit():
+def test_a_perplexity_beyond_floats_is_a_large_number():
     def sure(ids):
         logits = np.full((len(ids), 11), -1e4, np.float32)
         logits[:, 0] = 1e4
@@ -79,7 +72,7 @@ def test_an_infinite_perplexity_is_a_number_beyond_every_limit():
 
     found = compare(table(0), sure, windows_of(text(), 40, 1000))
     assert math.isfinite(found.perplexity)
-    assert Limits(1.0, 100.0, 0.0).broken(found)
+    assert found.loss > 100
 
 
 def test_the_windows_stop_at_the_limit_of_tokens():

@@ -42,11 +42,8 @@ def test_the_table_has_a_line_for_each_form(checkpoint, capsys):
     assert [line.split()[0] for line in said[2:]] == ["n4-b32-zero-nearest", "n8-nearest"]
 
 
-def test_stored_blocks_lose_nothing(tmp_path, capsys):
-    metadata = {
-        key: value if isinstance(value, (str, int, bool, list)) else value.tolist()
-        for key, value in pieces_metadata("bpe").items()
-    }
+def test_stored_blocks_lose_no_more_than_those_rounded_again(tmp_path, capsys):
+    metadata = pieces_metadata("bpe")
     torch.manual_seed(0)
     config = transformers.LlamaConfig(
         vocab_size=len(metadata["tokenizer.ggml.tokens"]),
@@ -65,7 +62,6 @@ def test_stored_blocks_lose_nothing(tmp_path, capsys):
     assert main(["quality", file, *forms, "--json"]) == 0
     stored, again = json.loads(capsys.readouterr().out)
     assert stored["bytes"] == again["bytes"]
-    # ONNX Runtime rounds the inputs of a product, which is all that is lost
     assert stored["kl"] <= again["kl"]
 
 

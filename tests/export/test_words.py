@@ -45,10 +45,7 @@ def test_a_folder_with_only_a_sentencepiece_model_has_its_words(tmp_path):
 
 def tiny_gguf(path, **changes):
     """A random Llama with the vocabulary of a SentencePiece model; what its metadata says of it."""
-    metadata = {
-        key: value.tolist() if isinstance(value, np.ndarray) else value
-        for key, value in pieces_metadata("bpe").items()
-    }
+    metadata = pieces_metadata("bpe")
     torch.manual_seed(0)
     config = LlamaConfig(
         vocab_size=len(metadata["tokenizer.ggml.tokens"]),

@@ -16,7 +16,6 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -41,10 +40,7 @@ VALUES = (None, True, "", "x" * 5000, "../../x", [], {}, [[]] * 9, 1e308, float(
 def make_checkpoints(folder: Path) -> None:
     """`hf`: a folder with its index, tokenizer and template; `gguf`: a file with its vocabulary."""
     torch.manual_seed(0)
-    metadata = {
-        key: value.tolist() if isinstance(value, np.ndarray) else value
-        for key, value in pieces_metadata("bpe").items()
-    }
+    metadata = pieces_metadata("bpe")
     config = LlamaConfig(
         vocab_size=len(metadata["tokenizer.ggml.tokens"]),
         hidden_size=16,

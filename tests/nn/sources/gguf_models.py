@@ -113,6 +113,7 @@ def write_gguf(
     add_rope(writer, c)
     add_rest(writer, c)
     for key, value in metadata.items():
+        value = value.tolist() if isinstance(value, np.ndarray) else value
         writer.add_key_value(key, value, gguf.GGUFValueType.get_type(value))
     block = 1 if quantization is None else gguf.GGML_QUANT_SIZES[quantization][0]
     for name, data in converted(model).items():
