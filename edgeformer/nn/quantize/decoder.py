@@ -9,14 +9,14 @@ import torch
 from torch import nn
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.nn.decoder import Decoder, FullAttention
+from edgeformer.nn.blockwise import MOST_AT_ONCE, embedded, run_block
+from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.layers import Block
 from edgeformer.nn.quantize.blocks import Blocks, Format
 from edgeformer.nn.quantize.gptq import gptq
 from edgeformer.nn.quantize.search import nearest, searched
 
 METHODS = ("nearest", "searched", "gptq")
-MOST_AT_ONCE = 8  # sequences of a forward pass
 
 Choose = Callable[[str], Format | None]  # by the parameter's name; None: as it is
 
@@ -39,18 +39,18 @@ def quantize_decoder(
         raise EdgeformerError(f"method is {method!r}; known: {', '.join(METHODS)}")
     found: dict[str, Blocks] = {}
     c = decoder.config
-    states = [_embedded(decoder, part) for part in ids.split(MOST_AT_ONCE)]
+    states = [embedded(decoder, part) for part in ids.split(MOST_AT_ONCE)]
     for i, block in enumerate(decoder.blocks):
         progress(f"layer {i + 1} of {c.n_layers}")
         linears = _chosen(block, f"blocks.{i}.", choose)
         with _moments(linears.values()) as moments:
             for x, length in states:
-                _run(decoder, i, block, x, length)
+                run_block(decoder, i, block, x, length)
         for name, linear in linears.items():
             format = choose(name)
             found[name] = _quantized(linear.weight, format, method, moments[linear])
             linear.weight.copy_(found[name].dense())
-        states = [(_run(decoder, i, block, x, length), length) for x, length in states]
+        states = [(run_block(decoder, i, block, x, length), length) for x, length in states]
     progress("tables")
     tables = {"embedding.weight": decoder.embedding.weight}
     if not c.tie_embeddings:
@@ -60,19 +60,6 @@ def quantize_decoder(
             found[name] = searched(weight, format)
             weight.copy_(found[name].dense())
     return found
-
-
-def _embedded(decoder: Decoder, ids: torch.Tensor) -> tuple[torch.Tensor, int]:
-    """[sequences, length] -> [sequences * length, d_model], and the length."""
-    positions = torch.arange(ids.shape[1]).repeat(len(ids))
-    return decoder.embed(ids.reshape(-1), positions), ids.shape[1]
-
-
-def _run(decoder: Decoder, i: int, block: Block, x: torch.Tensor, length: int) -> torch.Tensor:
-    sequences = len(x) // length
-    rotary = decoder.rotary(torch.arange(length).repeat(sequences))
-    attend = FullAttention(decoder, sequences, length)
-    return block(x, rotary[decoder.config.layer_rope(i)], attend)
 
 
 def _chosen(block: Block, prefix: str, choose: Choose) -> dict[str, nn.Linear]:
