@@ -6,7 +6,15 @@ from edgeformer import strictjson as js
 from edgeformer.errors import BundleError
 
 Dim = Union[int, str]  # a str stands for a size that is free in the graph
-DTYPES = {"fp32": "float32", "fp16": "float16"}  # of weights, activations and cache, by precision
+# Of activations and cache, by the precision of a bundle; quantized weights are their own types.
+DTYPES = {
+    "fp32": "float32",
+    "fp16": "float16",
+    "int8-qdq": "float32",
+    "int8-dynamic": "float32",
+    "n8": "float32",
+    "n4": "float32",
+}
 FP32_PREFIX = "fp32/"  # begins the name of each node that is FP32 (or INT32) in every engine
 
 

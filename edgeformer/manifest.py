@@ -1,4 +1,4 @@
-"""manifest.json, format 3: the records, and the one place that checks them.
+"""manifest.json, format 4: the records, and the one place that checks them.
 
 The exporter writes through `manifest_json`, so that what it writes has passed the very check
 that a device applies.
@@ -13,13 +13,15 @@ from edgeformer.contract import DTYPES, Graph, parse_graphs
 from edgeformer.errors import BundleError
 from edgeformer.manifest_embedding import Embedding, check_table, embedding
 from edgeformer.manifest_golden import Golden, golden
+from edgeformer.manifest_quality import Pin, Quality, pins, quality
 from edgeformer.manifest_text import TokenizerEntry, chat_templates, token_id, tokenizer_entry
 
-MANIFEST_FORMAT = 3  # raised by every new key
+MANIFEST_FORMAT = 4  # raised by every new key
 
 TARGETS = ("jetson-nano", "jetson-orin-nano", "cpu")
-DIALECTS = ("portable",)
-PRECISIONS = ("fp32", "fp16")
+DIALECTS = ("portable", "ort")
+PRECISIONS = tuple(DTYPES)
+BLOCKS = ("n8", "n4")  # precisions with ONNX Runtime's own operators: dialect `ort`, target `cpu`
 
 MOST = js.MOST_INT32  # positions and ids are INT32
 MOST_LAYERS = 1000
@@ -61,7 +63,7 @@ class Sampling(NamedTuple):
 class Manifest(NamedTuple):
     """A checked manifest. `model` is the exporter's ModelConfig; MODEL_SIZES are certain in it.
 
-    `precision` is that of the graphs: their weights, activations and cache.
+    `precision` is that of the graphs. `pinned`: modules that compute in FP32 in every engine.
     """
 
     format: int
@@ -82,7 +84,8 @@ class Manifest(NamedTuple):
     eos_token_ids: Tuple[int, ...]
     chat_templates: Dict[str, str]  # file by name
     sampling: Sampling
-    quality: None
+    quality: Optional[Quality]  # None: nothing but float32 was measured
+    pinned: Tuple[Pin, ...]
     golden: Golden
 
 
@@ -135,7 +138,8 @@ def parse_manifest(data: Any, where: str = "manifest.json") -> Manifest:
         eos_token_ids=_ids(*at("eos_token_ids")),
         chat_templates=chat_templates(*at("chat_templates"), files=tuple(files)),
         sampling=_sampling(*at("sampling")),
-        quality=_null(*at("quality")),
+        quality=js.optional(*at("quality"), check=quality),
+        pinned=pins(*at("pinned")),
         golden=golden(*at("golden")),
     )
     _check_together(manifest, where)
@@ -164,6 +168,13 @@ def _check_together(manifest: Manifest, where: str) -> None:
         )
     if manifest.precision not in golden.limits:
         raise BundleError(f"{where}: golden.limits has none for {manifest.precision}")
+    if (manifest.dialect == "ort") != (manifest.precision in BLOCKS):
+        raise BundleError(
+            f"{where} has dialect {manifest.dialect} with precision {manifest.precision}; "
+            f"{' and '.join(BLOCKS)} stand in dialect ort, all others in portable"
+        )
+    if manifest.dialect == "ort" and manifest.target != "cpu":
+        raise BundleError(f"{where} has dialect ort for {manifest.target}; it is for cpu alone")
     if manifest.embedding is not None:
         size = manifest.model["vocab_size"], manifest.model["d_model"]
         dtype = DTYPES[manifest.precision]
@@ -232,8 +243,3 @@ def _release(value: Any, where: str) -> str:
     if not re.match(r"\d{1,6}(\.\d{1,6}){1,3}\Z", js.text(value, where), re.ASCII):
         raise BundleError(f"{where} is {js.shown(value)}, not a version such as 1.10")
     return value
-
-
-def _null(value: Any, where: str) -> None:
-    if value is not None:
-        raise BundleError(f"{where} is {js.shown(value)}; format 3 knows only null")

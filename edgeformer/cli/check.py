@@ -11,7 +11,7 @@ def parser() -> argparse.ArgumentParser:
     made = console.parser(
         "check",
         "Read every byte of a bundle against its sha256, then compute its golden tokens here. "
-        "Exit 0: all equal, or in half precision within the bundle's limits. 1: they are not. "
+        "Exit 0: all equal, or in a reduced precision within the bundle's limits. 1: they are not. "
         "2: the bundle is damaged or cannot run here.",
     )
     console.add_backend_options(made)

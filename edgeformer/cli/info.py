@@ -2,10 +2,12 @@
 
 import argparse
 import json
-from typing import Optional
+from typing import List, Optional, Tuple
 
 from edgeformer.cli import console
+from edgeformer.contract import DTYPES
 from edgeformer.manifest import MODEL_SIZES, Manifest
+from edgeformer.manifest_quality import Quality
 from edgeformer.manifest_text import TokenizerEntry
 
 
@@ -30,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _described(manifest: Manifest) -> str:
     model, source = manifest.model, manifest.source
     width = model["n_kv_heads"] * model["head_dim"]
-    number = 2 if manifest.precision == "fp16" else 4  # bytes
+    number = 2 if DTYPES[manifest.precision] == "float16" else 4  # bytes
     cache = 2 * model["n_layers"] * width * number * manifest.capacity
     table = manifest.embedding
     lines = [
@@ -54,9 +56,26 @@ def _described(manifest: Manifest) -> str:
             f"{manifest.golden.largest_logit_error:.2g}",
         ),
     ]
+    lines += _quality(manifest.quality)
+    lines += [("in FP32", f"{pin.module}: {pin.why}") for pin in manifest.pinned]
     lines += [(name, f"{entry.bytes} bytes") for name, entry in sorted(manifest.files.items())]
     indent = max(len(name) for name, _ in lines) + 2
     return "".join(f"{name:{indent}}{text}\n" for name, text in lines)
+
+
+def _quality(table: Optional[Quality]) -> List[Tuple[str, str]]:
+    """A line for each precision that was measured against float32."""
+    if table is None:
+        return [("quality", "fp32: nothing else was measured")]
+    text = "text of its own" if table.text is None else table.text.name
+    lines = []
+    for name, row in table.precisions.items():
+        change = row.perplexity / table.perplexity - 1
+        allowed = "; beyond its thresholds, and allowed" if row.allowed else ""
+        figures = f"perplexity {row.perplexity:.5g} ({change:+.2%} against fp32), "
+        figures += f"KL {row.kl:.2g} nats, top-1 {row.top1:.1%}{allowed}"
+        lines.append(("quality", f"{name} on {table.tokens} tokens of {text}: {figures}"))
+    return lines
 
 
 def _tokenizer(entry: Optional[TokenizerEntry]) -> str:
