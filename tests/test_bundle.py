@@ -35,7 +35,7 @@ DELETE = object()
 # (where, value, what the error must name)
 REFUSED = [
     (["format"], 1, "export the bundle again"),
-    (["format"], 4, "format 4"),
+    (["format"], 5, "format 5"),
     (["format"], True, "format true"),
     (["format"], "1", "format"),
     (["format"], DELETE, "format"),
@@ -84,7 +84,11 @@ REFUSED = [
     (["sampling", "temperature"], -1, "temperature"),
     (["sampling", "top_p"], 0, "top_p"),
     (["sampling", "top_k"], 1.5, "top_k"),
+    (["dialect"], "fused", "fused"),
+    (["precision"], "n8", "none for n8"),
     (["quality"], {}, "quality"),
+    (["pinned"], None, "pinned"),
+    (["pinned"], [{"module": "blocks.0"}], "why"),
     (["golden", "prompt_ids"], [], "golden"),
     (["golden", "greedy_ids"], list(range(100)), "golden"),
     (["golden", "greedy_ids", 3], 280, "280"),

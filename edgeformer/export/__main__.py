@@ -10,32 +10,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from edgeformer.errors import EdgeformerError
+from edgeformer.export import options
 
 if TYPE_CHECKING:
     from edgeformer.export.build import Exported
     from edgeformer.export.recipe import Recipe
 
 FEW_TOKENS = 16
-
-EXAMPLES = """\
-examples:
-  python -m edgeformer.export export/nano-austen.toml -o bundles/nano-austen
-  python -m edgeformer.export --preset nano-start -o bundles/nano-start
-  python -m edgeformer.export --model runs/mine -o bundles/mine
-  python -m edgeformer.export --model HuggingFaceTB/SmolLM2-135M-Instruct -o bundles/smollm2
-  python -m edgeformer.export --model model.gguf --capacity 512 -o bundles/mine
-
-what is a checkpoint, and would it export? (reads no weights)
-  python -m edgeformer.export inspect PATH_OR_HUB_ID [--json]
-
-would TensorRT parse an ONNX file, anybody's? (lint --help tells the rest)
-  python -m edgeformer.export lint FILE.onnx [--target NAME | --tensorrt VERSION] [--json]
-
-what would 8 or 4 bits cost it? (quality --help tells the rest)
-  python -m edgeformer.export quality PATH_OR_HUB_ID [--forms n8,n4] [--eval-text FILE]
-
-Exit status: 0 done, 1 the graphs do not compute the model, 2 something to change.
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -91,53 +72,8 @@ def _missing(error: ModuleNotFoundError) -> EdgeformerError:
     )
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m edgeformer.export",
-        description="Trace a decoder into two ONNX graphs, check them step by step against "
-        "PyTorch, and write a bundle for the device.",
-        epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("recipe", nargs="?", metavar="RECIPE.toml", help="what to export")
-    parser.add_argument("--preset", metavar="NAME", help="a preset with random weights (seed 0)")
-    parser.add_argument(
-        "--model",
-        metavar="PATH_OR_HUB_ID",
-        help="a checkpoint folder (Hugging Face's layout or ours), a GGUF file, or a hub id; with "
-        "a recipe it stands for the recipe's own",
-    )
-    parser.add_argument(
-        "-o", dest="bundle", required=True, metavar="BUNDLE", help="folder to write"
-    )
-    parser.add_argument(
-        "--capacity", type=int, metavar="N", help="rows of the cache: prompt and answer together"
-    )
-    parser.add_argument("--chunk", type=int, metavar="N", help="most tokens of one prefill step")
-    parser.add_argument(
-        "--precision",
-        choices=("fp32", "fp16"),
-        help="of the graphs (default fp32, from which TensorRT up to 10 builds FP16 engines too); "
-        "fp16: half the bundle, for TensorRT 10 and newer",
-    )
-    parser.add_argument(
-        "--embedding",
-        choices=("graph", "host"),
-        help="host: rows of the embedding are looked up outside the engines, which saves a table",
-    )
-    parser.add_argument(
-        "--no-tokenizer",
-        dest="tokenizer",
-        action="store_const",
-        const=False,
-        help="the bundle takes and gives token ids only, whatever the checkpoint has",
-    )
-    parser.add_argument("--force", action="store_true", help="replace the bundle if it exists")
-    return parser
-
-
 def _parsed(words: Sequence[str]) -> argparse.Namespace:
-    parser = _parser()
+    parser = options.parser()
     args = parser.parse_args(words)
     if args.recipe is None and args.preset is None and args.model is None:
         parser.error("say what to export: RECIPE.toml, --model or --preset")
@@ -166,7 +102,13 @@ def _export(args: argparse.Namespace) -> None:
         # a recipe can hold it, so that nobody has typed it
         named = f"{args.recipe} names" if args.recipe and args.model is None else "--model is"
         print(f"{named} `{wanted.model.source}`: from the hub or its cache here", file=sys.stderr)
-    exported = export_recipe(wanted, args.bundle, force=args.force, progress=sys.stderr.isatty())
+    exported = export_recipe(
+        wanted,
+        args.bundle,
+        allow_quality_loss=args.allow_quality_loss,
+        force=args.force,
+        progress=sys.stderr.isatty(),
+    )
     _summarize(wanted, args.bundle, exported)
 
 
@@ -174,18 +116,26 @@ def _resized(wanted: Recipe, args: argparse.Namespace) -> Recipe:
     asked = {name: getattr(args, name) for name in ("capacity", "chunk")}
     asked = {name: value for name, value in asked.items() if value is not None}
     wanted = dataclasses.replace(wanted, graph=dataclasses.replace(wanted.graph, **asked))
-    asked = {name: getattr(args, name) for name in ("precision", "embedding", "tokenizer")}
+    asked = {"text": args.eval_text, "calibration": args.calibration_text}
+    asked = {name: value for name, value in asked.items() if value is not None}
+    wanted = dataclasses.replace(wanted, quality=dataclasses.replace(wanted.quality, **asked))
+    names = ("target", "precision", "embedding", "tokenizer")
+    asked = {name: getattr(args, name) for name in names}
     asked = {name: value for name, value in asked.items() if value is not None}
     return dataclasses.replace(wanted, **asked)
 
 
 def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
+    from edgeformer.export import gate
+
     golden = exported.golden
     lines = [
         f"wrote {bundle}: {exported.bytes / 1e6:.2f} MB; {len(golden.greedy_ids)} greedy steps, "
         f"{golden.distinct} distinct tokens, largest logit error {golden.largest_logit_error:g}"
     ]
-    if recipe.precision != "fp32":
+    if exported.quality is not None:
+        lines += gate.lines(exported.quality)
+    elif recipe.precision != "fp32":
         lines.append(
             f"against PyTorch in fp32: KL at most {golden.largest_kl:.2g} nats a step, the same "
             f"likeliest token in {golden.top1:.1%} of the steps"

@@ -12,19 +12,25 @@ from tqdm import tqdm
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.export import parity
+from edgeformer.export.gate import Gate, passed
 from edgeformer.export.golden_prompt import golden_ids
+from edgeformer.export.graphs import Traced
 from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
+from edgeformer.export.precisions import Precision, check_precision
 from edgeformer.export.publish import check_target, published
+from edgeformer.export.quality import compare, graph_logits, torch_logits
+from edgeformer.export.reading import Reading, Texts, own_text, read_texts
 from edgeformer.export.recipe import Recipe, Sampling
 from edgeformer.export.source import Source, check_capacity, given_model
-from edgeformer.export.store import Stage, in_precision, trace_both, write_graphs
+from edgeformer.export.store import in_precision, trace_both, write_graphs
 from edgeformer.export.tokenizer import Written, write_words
 from edgeformer.export.words import Words
+from edgeformer.manifest_quality import Quality
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 
-STAGES = 9
+STAGES, QUANTIZED_STAGES = 9, 11
 
 
 @dataclass(frozen=True)
@@ -35,35 +41,64 @@ class Exported:
     bytes: int
     golden: parity.Golden
     text: Written | None
+    quality: Quality | None
+
+
+@dataclass(frozen=True)
+class _Order:
+    """What is to be exported, checked as far as it can be without weights."""
+
+    name: str
+    source: Source
+    config: ModelConfig
+    target: str
+    precision: Precision
+    embedding: str
+    capacity: int
+    chunk: int
+    words: Words | None
+    ends: tuple[int, ...]  # where there is no tokenizer
+    golden_prompt: str | Sequence[int] | None
+    default_prompt: str | None
+    sampling: Sampling
+    texts: Texts
+    gate: Gate
 
 
 def export_recipe(
-    recipe: Recipe, out_dir: Path | str, *, force: bool = False, progress: bool = False
+    recipe: Recipe,
+    out_dir: Path | str,
+    *,
+    allow_quality_loss: bool = False,
+    force: bool = False,
+    progress: bool = False,
 ) -> Exported:
-    """Load the model that a recipe names and export it. Its weights are freed on the way."""
+    """Load the model that a recipe names and export it. Its weights are freed on the way.
+
+    Raises CheckFailed where it loses more than the recipe's [quality] allows, unless
+    `allow_quality_loss`; the manifest then says so.
+    """
     check_target(Path(out_dir), force)  # before minutes of work
     given = given_model(recipe.model, recipe.license, recipe.graph.capacity, recipe.tokenizer)
     golden = recipe.golden
-    return _export(
-        given.load,
-        None,
-        given.config,
-        Path(out_dir),
+    order = _Order(
         name=recipe.name,
-        capacity=given.capacity,
-        chunk=recipe.graph.chunk,
+        source=given.source,
+        config=given.config,
         target=recipe.target,
-        precision=recipe.precision,
+        precision=check_precision(recipe.precision, recipe.target, recipe.embedding),
         embedding=recipe.embedding,
+        capacity=given.capacity,
+        chunk=_checked_chunk(given.config, given.capacity, recipe.graph.chunk),
         words=given.words,
         ends=given.ends,
         golden_prompt=golden.prompt if golden.prompt_ids is None else golden.prompt_ids,
         default_prompt=given.golden_prompt,
         sampling=recipe.sampling,
-        source=given.source,
-        force=force,
-        progress=progress,
+        texts=recipe.quality.texts,
+        gate=recipe.quality.gate(allow_quality_loss),
     )
+    return _export(order, given.load, None, Path(out_dir), force, progress)
 
 
 def export_decoder(
@@ -80,14 +115,17 @@ def export_decoder(
     golden_prompt: str | Sequence[int] | None = None,
     sampling: Sampling | None = None,
     source: Source | None = None,
+    texts: Texts | None = None,
+    gate: Gate | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> Exported:
     """Write a bundle, or raise and leave no trace. The decoder is left in evaluation mode.
 
-    capacity: max_positions if None; chunk: min(128, capacity). precision: "fp32" or "fp16";
-    embedding: "graph" or "host". golden_prompt: text, where there is a tokenizer, or ids; a few
-    fixed ids if None.
+    capacity: max_positions if None; chunk: min(128, capacity). precision: one of PRECISIONS, for
+    its targets; embedding: "graph" or "host". golden_prompt: text, where there is a tokenizer, or
+    ids; a few fixed ids if None. `texts` are what a reduced precision is measured on (what the
+    model writes itself, without a tokenizer), `gate` is how much it may lose.
     """
     config = decoder.eval().config
     if decoder.embedding.weight.dtype != torch.float32:
@@ -95,118 +133,159 @@ def export_decoder(
             f"the decoder is {decoder.embedding.weight.dtype}; call decoder.float() before the "
             "export"
         )
-    return _export(
-        lambda: decoder,
-        decoder,
-        config,
-        Path(out_dir),
+    capacity = config.max_positions if capacity is None else capacity
+    order = _Order(
         name=name,
-        capacity=config.max_positions if capacity is None else capacity,
-        chunk=chunk,
+        source=source or Source(name),
+        config=config,
         target=target,
-        precision=precision,
+        precision=check_precision(precision, target, embedding),
         embedding=embedding,
+        capacity=capacity,
+        chunk=_checked_chunk(config, capacity, chunk),
         words=None if tokenizer_json is None else Words(tokenizer_json),
         ends=(),
         golden_prompt=golden_prompt,
         default_prompt=None,
         sampling=sampling or Sampling(),
-        source=source or Source(name),
-        force=force,
-        progress=progress,
+        texts=texts or Texts(),
+        gate=gate or Gate(),
     )
+    return _export(order, lambda: decoder, decoder, Path(out_dir), force, progress)
 
 
 def _export(
+    order: _Order,
     load: Callable[[], Decoder],
     traced: Decoder | None,
-    config: ModelConfig,
     out_dir: Path,
-    *,
-    name: str,
-    capacity: int,
-    chunk: int | None,
-    target: str,
-    precision: str,
-    embedding: str,
-    words: Words | None,
-    ends: tuple[int, ...],
-    golden_prompt: str | Sequence[int] | None,
-    default_prompt: str | None,
-    sampling: Sampling,
-    source: Source,
     force: bool,
     progress: bool,
 ) -> Exported:
-    chunk = _checked_chunk(config, capacity, chunk)
-    with published(out_dir, force) as folder, _stages(progress) as stage:
-        text = write_words(folder, words, config.vocab_size)
-        prompt_ids = golden_ids(golden_prompt, default_prompt, text, config.vocab_size, capacity)
-        parameters: dict[str, torch.Tensor] = {}
-        host = embedding == "host"
+    """`traced`: the caller's own decoder, which stays as it is; None: what is loaded is ours."""
+    config, capacity, precision = order.config, order.capacity, order.precision.name
+    with published(out_dir, force) as folder, _stages(progress, order.precision) as stage:
+        text = write_words(folder, order.words, config.vocab_size)
+        prompt = order.golden_prompt, order.default_prompt
+        prompt_ids = golden_ids(*prompt, text, config.vocab_size, capacity)
+        parameters: dict[str, torch.Tensor] = {}  # where the drafts will find their weights
+        host = order.embedding == "host"
         drafts = trace_both(config, traced, precision, host, parameters, stage)
         give_back()
         stage("load the weights")
         decoder = load()
         parameters.update(decoder.state_dict())
+        reading = _reading(order, text, decoder)
+        if reading is not None:
+            drafts = _quantized(order, drafts, decoder, reading, stage)
         graphs, table = write_graphs(folder, drafts, decoder, precision, host, stage)
         parameters.clear()
         stage("run PyTorch")
-        ref = _run_torch(decoder, prompt_ids, capacity, chunk, precision, traced is None)
-        del decoder
-        give_back()
+        ref = _run_torch(order, decoder, prompt_ids, traced is None)
+        if reading is None:
+            del decoder
+            give_back()
         golden = parity.check_graphs(
-            folder, graphs, config, ref, capacity, chunk, stage, precision, table
+            folder, graphs, config, ref, capacity, order.chunk, stage, precision, table
         )
+        quality = None
+        if reading is not None:
+            quality = _measured(order, decoder, folder / graphs["prefill"].file, reading, stage)
         stage("hash the files")
         write_manifest(
             folder,
-            name=name,
-            source=source,
+            name=order.name,
+            source=order.source,
             config=config,
-            target=target,
-            precision=precision,
+            target=order.target,
+            precision=order.precision,
             embedding=table,
             capacity=capacity,
-            chunk=chunk,
+            chunk=order.chunk,
             graphs=graphs,
             text=text,
-            ends=ends if text is None else text.eos_token_ids,
-            sampling=sampling,
+            ends=order.ends if text is None else text.eos_token_ids,
+            sampling=order.sampling,
+            quality=quality,
+            pinned=(),
             golden=golden,
         )
         total = sum(path.stat().st_size for path in folder.iterdir())
-    return Exported(out_dir, total, golden, text)
+    return Exported(out_dir, total, golden, text, quality)
 
 
 def _run_torch(
-    decoder: Decoder,
-    prompt_ids: Sequence[int],
-    capacity: int,
-    chunk: int,
-    precision: str,
-    ours: bool,
+    order: _Order, decoder: Decoder, prompt_ids: Sequence[int], ours: bool
 ) -> parity.Reference:
-    """The golden text in float32, then in the graphs' precision. `ours`: it may be changed."""
-    steps = min(parity.MOST_STEPS, capacity - len(prompt_ids))
-    ref = parity.reference(decoder, prompt_ids, steps, capacity, chunk)
-    if precision == "fp32":
+    """The golden text in float32, then in half precision where the graphs have that. `ours`: the
+    decoder may be changed."""
+    steps = min(parity.MOST_STEPS, order.capacity - len(prompt_ids))
+    ref = parity.reference(decoder, prompt_ids, steps, order.capacity, order.chunk)
+    if order.precision.name != "fp16":
         return ref
-    typed = decoder.half() if ours else in_precision(decoder, precision)
-    return parity.half_reference(ref, typed, capacity, chunk)
+    typed = decoder.half() if ours else in_precision(decoder, "fp16")
+    return parity.half_reference(ref, typed, order.capacity, order.chunk)
+
+
+def _reading(order: _Order, text: Written | None, decoder: Decoder) -> Reading | None:
+    """What the quality is measured on; None: nothing is quantized."""
+    if order.precision.quantize is None:
+        return None
+    if text is not None:
+        return read_texts(order.texts, text.tokenizer, order.config.max_positions)
+    for path in (order.texts.measured, order.texts.calibration):
+        if path is not None:
+            raise EdgeformerError(
+                f"the bundle has no tokenizer, so that `{path}` cannot be read; leave it out: the "
+                "model is then measured on what it writes itself"
+            )
+    return own_text(decoder)
+
+
+def _quantized(
+    order: _Order, drafts: list[Traced], decoder: Decoder, reading: Reading, stage: _Stages
+) -> list[Traced]:
+    stage("quantize")
+    rewrite = order.precision.quantize(decoder, reading.calibration, stage.inside)
+    return [rewrite(draft) for draft in drafts]
+
+
+def _measured(
+    order: _Order, decoder: Decoder, prefill: Path, reading: Reading, stage: _Stages
+) -> Quality:
+    stage("measure the quality")
+    total = len(reading.windows)
+    found = compare(
+        torch_logits(decoder),
+        graph_logits(prefill, order.config),
+        reading.windows,
+        lambda done: stage.inside(f"window {done} of {total}"),
+    )
+    return passed({order.precision.name: found}, reading, order.gate)
+
+
+class _Stages:
+    """A bar on stderr that names the stage at work."""
+
+    def __init__(self, bar: tqdm) -> None:
+        self.bar, self.text = bar, ""
+
+    def __call__(self, text: str) -> None:
+        self.text = text
+        self.bar.set_description_str(text, refresh=False)
+        self.bar.update()
+
+    def inside(self, part: str) -> None:
+        """What part of a long stage is at work."""
+        self.bar.set_description_str(f"{self.text}: {part}")
 
 
 @contextmanager
-def _stages(progress: bool) -> Iterator[Stage]:
-    """A bar on stderr that names the stage at work."""
+def _stages(progress: bool, wanted: Precision) -> Iterator[_Stages]:
     form = "{desc:<28}{bar:20} {n_fmt}/{total_fmt} [{elapsed}]"
-    with tqdm(total=STAGES, disable=not progress, leave=False, bar_format=form) as bar:
-
-        def stage(text: str) -> None:
-            bar.set_description_str(text, refresh=False)
-            bar.update()
-
-        yield stage
+    total = STAGES if wanted.quantize is None else QUANTIZED_STAGES
+    with tqdm(total=total, disable=not progress, leave=False, bar_format=form) as bar:
+        yield _Stages(bar)
 
 
 def _checked_chunk(config: ModelConfig, capacity: int, asked: int | None) -> int:

@@ -90,7 +90,7 @@ def skeleton(config: ModelConfig, precision: str = "fp32") -> Decoder:
         decoder = Decoder(dataclasses.replace(config, vocab_size=min(FEW_IDS, config.vocab_size)))
     decoder.config = config
     # by their bits: not every integer is a number of its own in half precision
-    bits = torch.int32 if precision == "fp32" else torch.int16
+    bits = torch.int32 if TORCH[precision] == torch.float32 else torch.int16
     numbers = {
         name: torch.tensor(1 + i, dtype=bits).view(TORCH[precision]).expand(t.shape)
         for i, (name, t) in enumerate(decoder.state_dict().items())

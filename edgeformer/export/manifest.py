@@ -14,16 +14,15 @@ import torch
 from edgeformer import __version__
 from edgeformer.bundle import MANIFEST_FORMAT, manifest_json
 from edgeformer.contract import Graph, TensorSpec
-from edgeformer.export.measure import LIMITS
+from edgeformer.export.measure import Measured, limits_of
 from edgeformer.export.parity import Golden
+from edgeformer.export.precisions import Precision
 from edgeformer.export.recipe import Sampling
 from edgeformer.export.source import Source, sha256
 from edgeformer.export.tokenizer import Written
 from edgeformer.manifest_embedding import Embedding
-from edgeformer.manifest_text import TokenizerEntry
+from edgeformer.manifest_quality import Pin, Quality
 from edgeformer.nn.config import ModelConfig
-
-OLDEST_ONNXRUNTIME = "1.10"  # the last one for Python 3.6
 
 
 def write_manifest(
@@ -33,7 +32,7 @@ def write_manifest(
     source: Source,
     config: ModelConfig,
     target: str,
-    precision: str,
+    precision: Precision,
     embedding: Embedding | None,
     capacity: int,
     chunk: int,
@@ -41,6 +40,8 @@ def write_manifest(
     text: Written | None,
     ends: Sequence[int],
     sampling: Sampling,
+    quality: Quality | None,
+    pinned: Sequence[Pin],
     golden: Golden,
 ) -> None:
     """Write manifest.json, last of all files; it has passed the check that a device applies."""
@@ -56,29 +57,30 @@ def write_manifest(
         "source": dataclasses.asdict(source),
         "model": config.to_json(),
         "target": target,
-        "dialect": "portable",
-        "precision": precision,
-        "embedding": None if embedding is None else embedding._asdict(),
+        "dialect": precision.dialect,
+        "precision": precision.name,
+        "embedding": _plain(embedding),
         "capacity": capacity,
         "chunk": chunk,
-        "min_onnxruntime": OLDEST_ONNXRUNTIME,
+        "min_onnxruntime": precision.oldest_onnxruntime,
         "graphs": {kind: _graph(graph) for kind, graph in graphs.items()},
         "files": _files(folder),
-        "tokenizer": None if text is None else _tokenizer(text.entry),
+        "tokenizer": None if text is None else _plain(text.entry),
         "eos_token_ids": list(ends),
         "chat_templates": {} if text is None else text.chat_templates,
         "sampling": dataclasses.asdict(sampling),
-        "quality": None,
+        "quality": _plain(quality),
+        "pinned": _plain(tuple(pinned)),
         "golden": _golden(golden, precision),
     }
     (folder / "manifest.json").write_text(manifest_json(manifest), encoding="ascii")
 
 
-def _golden(golden: Golden, precision: str) -> dict[str, Any]:
+def _golden(golden: Golden, precision: Precision) -> dict[str, Any]:
     """Limits are those of what can run the graphs: of fp32 ones, FP16 engines too."""
-    runs = ("fp32", "fp16") if precision == "fp32" else (precision,)
-    limits = {name: LIMITS[name]._asdict() for name in runs}
-    return {**dataclasses.asdict(golden), "top": golden.top._asdict(), "limits": limits}
+    found = Measured(golden.largest_logit_error, golden.largest_kl, golden.top1)
+    limits = {name: limits_of(name, found) for name in precision.runs}
+    return {**dataclasses.asdict(golden), "top": _plain(golden.top), "limits": _plain(limits)}
 
 
 def _graph(graph: Graph) -> dict[str, Any]:
@@ -95,6 +97,10 @@ def _files(folder: Path) -> dict[str, dict[str, Any]]:
     }
 
 
-def _tokenizer(entry: TokenizerEntry) -> dict[str, Any]:
-    identity = None if entry.identity is None else entry.identity._asdict()
-    return {**entry._asdict(), "identity": identity}
+def _plain(value: Any) -> Any:
+    """Named tuples as JSON objects, however deep."""
+    if hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, dict):
+        return {key: _plain(item) for key, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value

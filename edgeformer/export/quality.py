@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+import onnxruntime as ort
 import torch
 
 from edgeformer.errors import CheckFailed, EdgeformerError
+from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 
 WINDOW = 256  # tokens that are read in one go; each begins with an empty cache
@@ -86,6 +89,24 @@ def torch_logits(decoder: Decoder) -> Logits:
     def logits(ids: Sequence[int]) -> np.ndarray:
         with torch.inference_mode():
             return decoder(torch.tensor([list(ids)]))[0].numpy()
+
+    return logits
+
+
+def graph_logits(path: Path, config: ModelConfig) -> Logits:
+    """Of a prefill graph that takes token ids, in ONNX Runtime, over an empty cache."""
+    options = ort.SessionOptions()
+    options.log_severity_level = 3
+    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    cache = [value.name for value in session.get_inputs() if value.name.startswith("past.")]
+    empty = np.zeros((1, config.kv_width), np.float32)
+
+    def logits(ids: Sequence[int]) -> np.ndarray:
+        positions = np.arange(len(ids), dtype=np.int32)
+        inputs = dict.fromkeys(cache, empty)
+        inputs |= {"token_ids": np.array(ids, np.int32), "positions": positions, "rows": positions}
+        inputs["past_positions"] = np.full(1, -1, np.int32)
+        return session.run(["logits"], inputs)[0]
 
     return logits
 

@@ -16,15 +16,22 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-import onnxruntime as ort
 import torch
 from tqdm import tqdm
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.graphs import Traced, assemble, skeleton, trace
 from edgeformer.export.nbits import with_blocks
-from edgeformer.export.quality import WINDOW, Logits, Quality, compare, torch_logits, windows_of
+from edgeformer.export.quality import (
+    WINDOW,
+    Logits,
+    Quality,
+    compare,
+    graph_logits,
+    torch_logits,
+    windows_of,
+)
+from edgeformer.export.reading import CALIBRATION, SAMPLE
 from edgeformer.export.tokenizer import write_words
 from edgeformer.export.weights import WeightsFile
 from edgeformer.export.words import read_words
@@ -38,12 +45,9 @@ from edgeformer.nn.quantize.stored import stored_blocks
 from edgeformer.nn.sources import open_source
 from edgeformer.nn.sources.source import Source
 
-# The held-out text of the demo model, where this runs in the repository.
-TEXT = Path(__file__).parents[2] / "export" / "models" / "nano-austen" / "held_out.txt"
 FORM = re.compile(r"fp32|stored|n(4|8)(?:-b(\d+))?(-zero)?(?:-(nearest|searched|gptq))?")
 FORMS = "fp32,n8,n4"
 TABLE = Format(8)  # embedding and head, in every form: they bear 4 bits badly
-CALIBRATION = 4096  # tokens, from behind those that are measured
 
 
 def main(words: Sequence[str]) -> int:
@@ -85,7 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("model", metavar="PATH_OR_HUB_ID", help="folder, GGUF file or hub id")
     add("--forms", default=FORMS, metavar="F,F", help=f"what to measure (default: {FORMS})")
-    add("--eval-text", type=Path, default=TEXT, metavar="FILE", help="UTF-8 text, not trained on")
+    add("--eval-text", type=Path, default=SAMPLE, metavar="FILE", help="UTF-8 text, not trained on")
     add("--tokens", type=int, default=4096, metavar="N", help="of it that are measured")
     add("--json", action="store_true", help="one JSON document on stdout")
     return parser
@@ -149,7 +153,7 @@ def _run(
     traced = trace(skeleton(decoder.config), "prefill", decoder.state_dict())
     path = _written(with_blocks(traced, blocks) if blocks else traced, folder)
     size = sum(file.stat().st_size for file in folder.iterdir())
-    return size, _graph_logits(path, decoder.config)
+    return size, graph_logits(path, decoder.config)
 
 
 def _written(traced: Traced, folder: Path) -> Path:
@@ -158,23 +162,6 @@ def _written(traced: Traced, folder: Path) -> Path:
     path = folder / traced.contract.file
     path.write_bytes(model.SerializeToString())
     return path
-
-
-def _graph_logits(path: Path, config: ModelConfig) -> Logits:
-    options = ort.SessionOptions()
-    options.log_severity_level = 3
-    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    cache = [value.name for value in session.get_inputs() if value.name.startswith("past.")]
-    empty = np.zeros((1, config.kv_width), np.float32)
-
-    def logits(ids: Sequence[int]) -> np.ndarray:
-        positions = np.arange(len(ids), dtype=np.int32)
-        inputs = dict.fromkeys(cache, empty)
-        inputs |= {"token_ids": np.array(ids, np.int32), "positions": positions, "rows": positions}
-        inputs["past_positions"] = np.full(1, -1, np.int32)
-        return session.run(["logits"], inputs)[0]
-
-    return logits
 
 
 def _head(found: Quality) -> str:

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Literal
 
 from edgeformer.errors import EdgeformerError
+from edgeformer.export.gate import Gate
+from edgeformer.export.reading import TOKENS, Texts
 from edgeformer.nn.record import check_types, read_record
 
 if sys.version_info >= (3, 11):
@@ -86,19 +88,54 @@ class GoldenPrompt:
 
 
 @dataclass(frozen=True)
+class QualityGate:
+    """What a reduced precision is measured on, and how much it may lose against float32.
+
+    None: the shipped sample, the precision's own threshold. A relative path starts at the
+    recipe's folder.
+    """
+
+    text: str | None = None  # UTF-8, not trained on
+    calibration: str | None = None  # UTF-8; never what is measured
+    tokens: int = TOKENS
+    max_loss: float | None = None  # of perplexity, as a share of float32's: 0.01 is 1 %
+    max_kl: float | None = None  # nats a token
+    min_top1: float | None = None  # share of tokens with the same likeliest one
+
+    def __post_init__(self) -> None:
+        check_types(self, "[quality]")
+        ranges = (("tokens", 64, 2**31 - 1), ("max_loss", 0, 1e9), ("max_kl", 0, 1e9))
+        for name, low, high in (*ranges, ("min_top1", 0, 1)):
+            value = getattr(self, name)
+            if value is not None and not low <= value <= high:
+                raise EdgeformerError(
+                    f"[quality] {name} is {value}; it must be at least {low} and at most {high:g}"
+                )
+
+    @property
+    def texts(self) -> Texts:
+        paths = (None if path is None else Path(path) for path in (self.text, self.calibration))
+        return Texts(*paths, self.tokens)
+
+    def gate(self, allow: bool) -> Gate:
+        return Gate(self.max_loss, self.max_kl, self.min_top1, allow)
+
+
+@dataclass(frozen=True)
 class Recipe:
     """One deployable model."""
 
     name: str
     model: ModelSource
     target: Literal["jetson-nano", "jetson-orin-nano", "cpu"] = "jetson-nano"
-    precision: Literal["fp32", "fp16"] = "fp32"  # of weights, activations and cache in the graphs
+    precision: Literal["fp32", "fp16", "n8", "n4"] = "fp32"  # of the graphs
     embedding: Literal["graph", "host"] = "graph"  # where token ids become rows of the table
     tokenizer: bool = True  # False: the bundle takes and gives token ids only
     license: str | None = None
     graph: GraphSize = GraphSize()
     sampling: Sampling = Sampling()
     golden: GoldenPrompt = GoldenPrompt()
+    quality: QualityGate = QualityGate()
 
     def __post_init__(self) -> None:
         check_types(self, "recipe")
@@ -127,7 +164,11 @@ def read_recipe(path: Path | str) -> Recipe:
         model = dataclasses.replace(model, checkpoint=str(path.parent / model.checkpoint))
     elif model.source is not None and (path.parent / model.source).exists():
         model = dataclasses.replace(model, source=str(path.parent / model.source))
-    return dataclasses.replace(recipe, model=model)
+    quality = recipe.quality
+    for key in ("text", "calibration"):
+        if (name := getattr(quality, key)) is not None:
+            quality = dataclasses.replace(quality, **{key: str(path.parent / name)})
+    return dataclasses.replace(recipe, model=model, quality=quality)
 
 
 def preset_recipe(name: str) -> Recipe:

@@ -3,6 +3,8 @@
 import pytest
 
 from edgeformer.errors import EdgeformerError
+from edgeformer.export.gate import Gate
+from edgeformer.export.reading import Texts
 from edgeformer.export.recipe import preset_recipe, read_recipe, source_recipe
 
 HEAD = 'name = "x"\n'
@@ -31,6 +33,10 @@ def test_every_key_is_read(tmp_path):
     top_p = 0.9
     [golden]
     prompt = "It is"
+    [quality]
+    text = "texts/held-out.txt"
+    tokens = 500
+    max_loss = 0.5
     """
     recipe = read_recipe(written(tmp_path, text))
     assert (recipe.name, recipe.target, recipe.license) == ("n.1_x-y", "cpu", "CC0")
@@ -40,6 +46,8 @@ def test_every_key_is_read(tmp_path):
     assert isinstance(recipe.sampling.temperature, float)
     assert (recipe.sampling.top_k, recipe.sampling.top_p) == (40, 0.9)
     assert recipe.golden.prompt == "It is"
+    assert recipe.quality.texts == Texts(tmp_path / "texts/held-out.txt", None, 500)
+    assert recipe.quality.gate(True) == Gate(0.5, None, None, True)
 
 
 def test_defaults_are_greedy_and_as_large_as_the_model(tmp_path):
@@ -55,6 +63,8 @@ def test_defaults_are_greedy_and_as_large_as_the_model(tmp_path):
     [
         ("", ["lacks required keys", "name", "model"]),
         (HEAD, ["lacks required keys: model"]),
+        (MODEL + "[quality]\nmax_kl = -1.0\n", ["max_kl is -1.0", "at least 0"]),
+        (MODEL + "[quality]\ntokens = 3\n", ["tokens is 3", "at least 64"]),
         (MODEL + "[grap]\n", ["unknown keys: 'grap'", "golden, graph"]),
         (MODEL + "[graph]\ncapasity = 3\n", ["unknown keys: 'capasity'", "capacity, chunk"]),
         (MODEL + "[graph]\ncapacity = 3.5\n", ["[graph]: capacity is 3.5", "int"]),

@@ -28,8 +28,10 @@ def quantize_decoder(
     ids: torch.Tensor,
     method: str = "gptq",
     progress: Callable[[str], None] = lambda name: None,
+    keep: bool = False,
 ) -> dict[str, Blocks]:
-    """Blocks by parameter name. The decoder's own weights become what the blocks stand for.
+    """Blocks by parameter name. The decoder's own weights become what the blocks stand for, or
+    with `keep` are what they were: no more than one layer is then in memory twice.
 
     ids: int64 [sequences, length], the calibration text. Each layer is calibrated on what the
     quantized layers before it give. `method`: "nearest" (no text needed), "searched" (scales by
@@ -46,11 +48,14 @@ def quantize_decoder(
         with _moments(linears.values()) as moments:
             for x, length in states:
                 run_block(decoder, i, block, x, length)
+        originals = {linear: linear.weight.clone() for linear in linears.values() if keep}
         for name, linear in linears.items():
             format = choose(name)
             found[name] = _quantized(linear.weight, format, method, moments[linear])
             linear.weight.copy_(found[name].dense())
         states = [(run_block(decoder, i, block, x, length), length) for x, length in states]
+        for linear, weight in originals.items():
+            linear.weight.copy_(weight)
     progress("tables")
     tables = {"embedding.weight": decoder.embedding.weight}
     if not c.tie_embeddings:
@@ -58,7 +63,8 @@ def quantize_decoder(
     for name, weight in tables.items():
         if (format := choose(name)) is not None:
             found[name] = searched(weight, format)
-            weight.copy_(found[name].dense())
+            if not keep:
+                weight.copy_(found[name].dense())
     return found
 
 

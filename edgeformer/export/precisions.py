@@ -1,0 +1,76 @@
+"""The precisions of a bundle: where each runs, and how a graph gets there from float32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from edgeformer.errors import EdgeformerError
+from edgeformer.export.graphs import Traced
+from edgeformer.export.nbits import with_blocks
+from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.quantize import Format
+from edgeformer.nn.quantize.decoder import quantize_decoder
+
+Rewrite = Callable[[Traced], Traced]
+# (decoder in float32, calibration ids [sequences, length], progress) -> what is done to each graph.
+# The decoder is the same afterwards.
+Quantize = Callable[[Decoder, torch.Tensor, Callable[[str], None]], Rewrite]
+
+OLDEST_ONNXRUNTIME = "1.10"  # the last one for Python 3.6
+TABLES = ("embedding.weight", "head.weight")
+
+
+@dataclass(frozen=True)
+class Precision:
+    """`runs`: the precisions of what runs such graphs, each with limits in the manifest."""
+
+    name: str
+    targets: tuple[str, ...]
+    runs: tuple[str, ...]
+    dialect: str = "portable"
+    oldest_onnxruntime: str = OLDEST_ONNXRUNTIME
+    quantize: Quantize | None = None
+
+
+def _in_blocks(bits: int) -> Quantize:
+    """Layers in blocks of 32; embedding and head, which bear 4 bits badly, in 8 bits."""
+    tables, layers = Format(8), Format(bits)
+
+    def quantize(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Rewrite:
+        def choose(name: str) -> Format | None:
+            return tables if name in TABLES else layers
+
+        blocks = quantize_decoder(decoder, choose, ids, progress=progress, keep=True)
+        return lambda traced: with_blocks(traced, blocks)
+
+    return quantize
+
+
+EVERYWHERE = ("jetson-nano", "jetson-orin-nano", "cpu")
+PRECISIONS = {
+    entry.name: entry
+    for entry in (
+        Precision("fp32", EVERYWHERE, ("fp32", "fp16")),
+        Precision("fp16", EVERYWHERE, ("fp16",)),
+        Precision("n8", ("cpu",), ("n8",), "ort", "1.23", _in_blocks(8)),
+        Precision("n4", ("cpu",), ("n4",), "ort", "1.23", _in_blocks(4)),
+    )
+}
+
+
+def check_precision(name: str, target: str, embedding: str) -> Precision:
+    """The entry, or an error where a bundle for this target cannot have it."""
+    found = PRECISIONS[name]
+    if target not in found.targets:
+        raise EdgeformerError(
+            f"precision {name} is for target {' or '.join(found.targets)}, not for {target}; say "
+            f"--target {found.targets[0]}, or another --precision"
+        )
+    if found.quantize is not None and embedding == "host":
+        raise EdgeformerError(
+            f"precision {name} keeps a quantized embedding in the graph; leave out --embedding host"
+        )
+    return found

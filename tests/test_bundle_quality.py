@@ -1,0 +1,31 @@
+"""What a manifest says of quality, and of a dialect that runs in one place alone."""
+
+import pytest
+
+from edgeformer.errors import BundleError
+from edgeformer.manifest import parse_manifest
+from tests import bundles
+from tests.test_bundle import DELETE, changed
+
+REFUSED_FIGURES = [
+    (["target"], "jetson-orin-nano", "it is for cpu alone"),
+    (["dialect"], "portable", "n8 and n4 stand in dialect ort"),
+    (["golden", "limits"], {}, "none for n4"),
+    (["quality", "tokens"], 0, "tokens"),
+    (["quality", "text", "sha256"], "0", "sha256"),
+    (["quality", "precisions", "n4", "perplexity"], "good", "perplexity"),
+    (["quality", "precisions", "n4", "kl"], -1, "kl"),
+    (["quality", "precisions", "n4", "top1"], 1.5, "top1"),
+    (["quality", "precisions", "n4", "allowed"], 0, "allowed"),
+    (["quality", "precisions", "n4", "thresholds", "loss"], DELETE, "loss"),
+    (["quality", "precisions"], [], "precisions"),
+]
+
+
+@pytest.mark.parametrize("path, value, named", REFUSED_FIGURES)
+def test_figures_of_quality_that_cannot_be_are_refused(path, value, named):
+    data = bundles.read_json(bundles.BLOCKS)
+    changed(path, value)(data)
+    with pytest.raises(BundleError) as caught:
+        parse_manifest(data)
+    assert named in str(caught.value)
