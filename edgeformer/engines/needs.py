@@ -3,7 +3,7 @@
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from edgeformer.bundle import Bundle
-from edgeformer.contract import FP32_PREFIX, Graph
+from edgeformer.contract import DTYPES, FP32_PREFIX, Graph
 from edgeformer.engines import memory
 from edgeformer.engines.graphfile import (
     FLOAT,
@@ -126,22 +126,24 @@ class Sizes:
             sizes = {"T": case.chunk, "P": case.capacity, "R": min(SCORED_ROWS, case.chunk)}
             graph = self.manifest.graphs[kind]
             values = infer(self._graphs[kind], _inputs(graph, sizes), graph.file)
-            halved = case.precision != "fp32" and not self.typed
             widened = case.layout == "onnxruntime"
+            halved = case.precision != "fp32" and not self.typed and not widened
             self._activations[key] = _largest_live(self._graphs[kind], values, halved, widened)
         return self._activations[key]
 
     def needs(self, case: Case) -> Needs:
         model = self.manifest.model
-        width = model["n_kv_heads"] * model["head_dim"] * _bytes(case.precision)
+        onnxruntime = case.layout == "onnxruntime"
+        number = self._stored_bytes() if onnxruntime else _bytes(case.precision)
+        width = model["n_kv_heads"] * model["head_dim"] * number
         tensors = 2 * model["n_layers"]
         rows = min(SCORED_ROWS, case.chunk)
         cached = tensors * _aligned(case.capacity * width)
         new = tensors * _aligned(case.chunk * width)
         if case.embedding == "host" or self.manifest.embedding is not None:
-            new += _aligned(case.chunk * model["d_model"] * _bytes(self.manifest.precision))
+            new += _aligned(case.chunk * model["d_model"] * self._stored_bytes())
         logits = 2 * rows * model["vocab_size"] * 4  # on the device and on the host
-        if case.layout == "onnxruntime":
+        if onnxruntime:
             live = self.activations("prefill", case)
             process = int(memory.ORT_PROCESS.value) * memory.MIB
             # It computes half precision in FP32, from FP32 copies of the weights; 1.10 took 335 MB
@@ -165,6 +167,10 @@ class Sizes:
             loading=int(max(engines) * factor),
             building=self._building(kinds, case),
         )
+
+    def _stored_bytes(self) -> int:
+        """Of a number of the graphs' cache and activations."""
+        return 2 if DTYPES[self.manifest.precision] == "float16" else 4
 
     def _building(self, kinds: Tuple[str, ...], case: Case) -> int:
         """The parser holds what the bundle does, whatever the engine's precision."""

@@ -172,12 +172,27 @@ def _squeeze(node: Node, given: List[Value]) -> List[Value]:
     return [Value(kept, given[0].element, given[0].numbers)]
 
 
+def _block_product(node: Node, given: List[Value]) -> List[Value]:
+    """MatMulNBits: [.., K] -> [.., N]."""
+    if given[0].shape[-1] != node.attributes["K"]:
+        raise ValueError("inner sizes differ")
+    return [Value(given[0].shape[:-1] + (node.attributes["N"],), given[0].element)]
+
+
+def _block_rows(node: Node, given: List[Value]) -> List[Value]:
+    """GatherBlockQuantized: rows of a table, each as long as its scales stand for."""
+    width = given[2].shape[-1] * node.attributes["block_size"]
+    return [Value(given[1].shape + (width,), given[2].element)]
+
+
 RULES: Dict[str, Any] = {
     "Cast": _cast,
     "Concat": _concat,
     "Gather": _gather,
+    "GatherBlockQuantized": _block_rows,
     "Gemm": _gemm,
     "MatMul": _matmul,
+    "MatMulNBits": _block_product,
     "ReduceMean": _reduce,
     "ReduceSum": _reduce,
     "Reshape": _reshape,

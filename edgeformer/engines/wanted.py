@@ -60,6 +60,11 @@ def check_precision(manifest: Manifest, here: Here, precision: str, force: bool)
     gives = {"fp32": ("fp32", "fp16"), "fp16": ("fp16",), INT8: ("int8",)}.get(stored, ())
     if precision not in gives:
         needed = {"int8": INT8, "fp16": "fp32", "fp32": "fp32"}[precision]
+        if manifest.dialect == "ort":
+            raise EdgeformerError(
+                f"{name} holds {stored} graphs, which are for ONNX Runtime on a CPU and which no "
+                f"TensorRT reads; " + export.format(needed)
+            )
         can = f"--precision {' or '.join(gives)} can be built from them; " if gives else ""
         raise EdgeformerError(
             f"{name} holds {stored} graphs and --precision {precision} needs {needed} graphs; "

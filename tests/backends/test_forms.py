@@ -1,6 +1,7 @@
 """Bundles whose embedding is looked up here, and bundles in half precision, on ONNX Runtime."""
 
 import numpy as np
+import onnxruntime
 import pytest
 
 from edgeformer.backends import open_backend
@@ -91,3 +92,17 @@ def test_a_worse_run_is_named_by_what_is_worse():
     assert "KL is" in run.beyond(limits._replace(kl=0.0))
     assert "likeliest tokens" in run._replace(mismatches=[None] * 20).beyond(limits)
     assert "logit error is nan" in run._replace(largest_logit_error=float("nan")).beyond(limits)
+
+
+def test_weights_in_blocks_run_where_the_operators_are_and_say_so_elsewhere():
+    bundle = Bundle.open(bundles.BLOCKS)
+    if int(onnxruntime.__version__.split(".")[1]) < 23:
+        with pytest.raises(EdgeformerError, match=r"needs onnxruntime 1\.23 or newer"):
+            open_backend(bundle)
+        return
+    with open_backend(bundle, threads=1) as found:
+        assert found.precision == "n4"
+        run = golden_run(found, bundle.manifest)
+    assert run.beyond(bundle.manifest.golden.limits["n4"]) is None
+    # tight enough to tell another model: its own figures, not a wide bound for all
+    assert bundle.manifest.golden.limits["n4"].kl < 3 * bundle.manifest.golden.largest_kl
