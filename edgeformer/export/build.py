@@ -29,6 +29,7 @@ from edgeformer.export.words import Words
 from edgeformer.manifest_quality import Quality
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.pins import to_half
 
 STAGES, QUANTIZED_STAGES = 9, 11
 
@@ -223,7 +224,7 @@ def _run_torch(
     ref = parity.reference(decoder, prompt_ids, steps, order.capacity, order.chunk)
     if order.precision.name != "fp16":
         return ref
-    typed = decoder.half() if ours else in_precision(decoder, "fp16")
+    typed = to_half(decoder) if ours else in_precision(decoder, "fp16")
     return parity.half_reference(ref, typed, order.capacity, order.chunk)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import io
 import warnings
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import onnx
@@ -17,6 +18,7 @@ from edgeformer.export.pinned import name_nodes
 from edgeformer.export.threads import one_thread
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.pins import half_copy
 from edgeformer.nn.step import CachedStep
 
 OPSET, IR = 13, 8
@@ -43,16 +45,17 @@ def trace(
     kind: str,
     parameters: dict[str, torch.Tensor] | None = None,
     host: bool = False,
+    pins: Collection[str] = (),
 ) -> Traced:
-    """`kind` is prefill (any T, P, R) or decode (T = R = 1). The graph has the decoder's own type.
+    """`kind` is prefill (any T, P, R) or decode (T = R = 1). The graph has the decoder's own types.
 
+    `pins`: those of the decoder, or those that a float32 graph is to have in an FP16 engine.
     `parameters` is where weights are looked up when they are stored, by the decoder's names: the
     decoder may be a skeleton that has none, and theirs may be another type. None: the decoder's
     own. `host`: the graph takes rows of the embedding in place of token ids.
     """
     step = CachedStep(decoder, one=kind == "decode", host=host).eval()
-    dtype = decoder.embedding.weight.dtype
-    precision = next(name for name, known in TORCH.items() if known == dtype)
+    precision = next(name for name, known in TORCH.items() if known == decoder.dtype)
     contract = portable_graph(kind, f"{kind}.onnx", decoder.config.to_json(), precision, host)
     raw = _export(step, contract)
     _check_contract(raw, contract, step)
@@ -63,7 +66,10 @@ def trace(
         name = value.name.removeprefix("decoder.")
         if value.name in own:
             weights[value.name] = Weight(
-                name, lambda name=name: parameters[name].detach().to(dtype).cpu().numpy()
+                name,
+                lambda name=name, dtype=own[value.name].dtype: (
+                    parameters[name].detach().to(dtype).cpu().numpy()
+                ),
             )
     known = onnx.shape_inference.infer_shapes(raw).graph
     tensors = {v.name: v.type.tensor_type for v in (*known.input, *known.value_info)}
@@ -75,12 +81,12 @@ def trace(
         ranks={name: len(t.shape.dim) for name, t in tensors.items() if t.HasField("shape")},
     )
     draft.clean()
-    name_nodes(draft.nodes, draft.weights, decoder)
+    name_nodes(draft.nodes, draft.weights, decoder, pins)
     _check_shapes(draft.nodes)
     return Traced(contract, draft.nodes, draft.weights)
 
 
-def skeleton(config: ModelConfig, precision: str = "fp32") -> Decoder:
+def skeleton(config: ModelConfig, precision: str = "fp32", pins: Collection[str] = ()) -> Decoder:
     """A decoder to trace, each of whose weights is one number, seen from every place.
 
     The exporter keeps a copy of each weight that it turns round: beside the real ones that would
@@ -89,10 +95,12 @@ def skeleton(config: ModelConfig, precision: str = "fp32") -> Decoder:
     with torch.device("meta"):  # no node knows the size of the vocabulary
         decoder = Decoder(dataclasses.replace(config, vocab_size=min(FEW_IDS, config.vocab_size)))
     decoder.config = config
+    if precision == "fp16":
+        decoder = half_copy(decoder, pins)
     # by their bits: not every integer is a number of its own in half precision
-    bits = torch.int32 if TORCH[precision] == torch.float32 else torch.int16
+    bits = {torch.float32: torch.int32, torch.float16: torch.int16}
     numbers = {
-        name: torch.tensor(1 + i, dtype=bits).view(TORCH[precision]).expand(t.shape)
+        name: torch.tensor(1 + i, dtype=bits[t.dtype]).view(t.dtype).expand(t.shape)
         for i, (name, t) in enumerate(decoder.state_dict().items())
     }
     decoder.load_state_dict(numbers, assign=True)

@@ -6,13 +6,14 @@ half-precision graph keeps these nodes in FP32 (or INT32). Pinned are:
 - what is computed from positions alone: masks, ALiBi distances, rotation tables;
 - attention scores from their product up to and with the softmax (soft cap, mask);
 - the statistics of each norm, up to the division by the root;
-- what follows the product with the vocabulary: logit multiplier, soft cap.
+- what follows the product with the vocabulary: logit multiplier, soft cap;
+- what the audit of the model pinned (`audit.py`, `nn/pins.py`): modules, or the residual stream.
 A Cast to FP16, which leads out of them, is not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import onnx
 
@@ -20,24 +21,36 @@ from edgeformer.contract import FP32_PREFIX
 from edgeformer.export.clean import Weight
 from edgeformer.export.lint.origin import module_path
 from edgeformer.nn.decoder import Decoder
-from edgeformer.nn.layers import Norm
+from edgeformer.nn.layers import Block, Norm
+from edgeformer.nn.pins import STREAM, float32_modules
 
 PREFIX = FP32_PREFIX
 POSITION_INPUTS = {"positions", "past_positions"}
 PRODUCTS = ("MatMul", "Gemm")
 
 
-def name_nodes(nodes: list[onnx.NodeProto], weights: dict[str, Weight], decoder: Decoder) -> None:
-    """Give each node its final name: module path, operator, and the prefix where it is pinned."""
+def name_nodes(
+    nodes: list[onnx.NodeProto],
+    weights: dict[str, Weight],
+    decoder: Decoder,
+    pins: Collection[str] = (),
+) -> None:
+    """Give each node its final name: module path, operator, and the prefix where it is pinned.
+
+    May be done again, with more pins.
+    """
+    for node in nodes:
+        node.name = node.name.removeprefix(PREFIX).lstrip("/")
     pinned = [
         *_from_positions(nodes, {value for value, weight in weights.items() if not weight.name}),
         *_behind(nodes, [node for node in nodes if node.op_type == "Softmax"]),
         *_behind(nodes, [node for node in nodes if "logits" in node.output]),
         *_statistics(nodes, decoder),
+        *_of_modules(nodes, decoder, pins),
     ]
-    names = {node.name for node in pinned if not _to_half(node)}
+    names = {node.name for node in pinned if not _casts_to(node, onnx.TensorProto.FLOAT16)}
     for node in nodes:
-        node.name = (PREFIX if node.name in names else "") + node.name.lstrip("/")
+        node.name = (PREFIX if node.name in names else "") + node.name
 
 
 def module_of(node_name: str, decoder: Decoder) -> str:
@@ -50,9 +63,8 @@ def module_of(node_name: str, decoder: Decoder) -> str:
     return f"{path} ({kind})" if path else kind
 
 
-def _to_half(node: onnx.NodeProto) -> bool:
-    half = onnx.TensorProto.FLOAT16
-    return node.op_type == "Cast" and any(a.name == "to" and a.i == half for a in node.attribute)
+def _casts_to(node: onnx.NodeProto, element: int) -> bool:
+    return node.op_type == "Cast" and any(a.name == "to" and a.i == element for a in node.attribute)
 
 
 def _from_positions(nodes: list[onnx.NodeProto], constants: set[str]) -> Iterator[onnx.NodeProto]:
@@ -90,3 +102,24 @@ def _statistics(nodes: list[onnx.NodeProto], decoder: Decoder) -> Iterator[onnx.
             yield node
             if node.op_type == "Div":
                 divided.add(path)
+
+
+def _of_modules(
+    nodes: list[onnx.NodeProto], decoder: Decoder, pins: Collection[str]
+) -> Iterator[onnx.NodeProto]:
+    """What pinned modules compute, the sums of a pinned stream, and casts that lead into them."""
+    modules, wide = dict(decoder.named_modules()), float32_modules(decoder, pins)
+    head = "embedding" if decoder.config.tie_embeddings else "head"
+    for node in nodes:
+        path = module_path(node.name)
+        if path:
+            stream = isinstance(modules.get(path), Block)
+        else:  # between modules: the embedding's sums, chosen rows; and the vocabulary's product
+            stream = node.op_type not in ("Gemm", "Cast")
+        if (
+            path in wide
+            or (stream and STREAM in pins)
+            or (node.op_type == "Gemm" and not path and head in wide)
+            or _casts_to(node, onnx.TensorProto.FLOAT)
+        ):
+            yield node

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 import onnx
@@ -20,6 +19,7 @@ from edgeformer.export.weights import WeightsFile
 from edgeformer.manifest_embedding import Embedding
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.pins import half_copy
 
 SHOWN_FINDINGS = 10
 BYTES = {"fp32": 4, "fp16": 2, "n4": 0.5}  # of a weight
@@ -34,13 +34,17 @@ def trace_both(
     host: bool,
     parameters: dict[str, torch.Tensor],
     stage: Stage,
+    pins: Collection[str] = (),
 ) -> list[Traced]:
     """Both graphs; their weights will be looked up in `parameters`. None: a skeleton is traced."""
-    decoder = skeleton(config, precision) if traced is None else in_precision(traced, precision)
+    if traced is None:
+        decoder = skeleton(config, precision, pins)
+    else:
+        decoder = in_precision(traced, precision, pins)
     drafts = []
     for kind in ("prefill", "decode"):
         stage(f"trace {kind}.onnx")
-        drafts.append(trace(decoder, kind, parameters, host))
+        drafts.append(trace(decoder, kind, parameters, host, pins))
     return drafts
 
 
@@ -74,10 +78,10 @@ def write_graphs(
     return graphs, table
 
 
-def in_precision(decoder: Decoder, precision: str) -> Decoder:
+def in_precision(decoder: Decoder, precision: str, pins: Collection[str] = ()) -> Decoder:
     """What is traced; never the caller's own, where that means to change it. What is quantized is
     traced in float32 and rewritten."""
-    return copy.deepcopy(decoder).half() if precision == "fp16" else decoder
+    return half_copy(decoder, pins) if precision == "fp16" else decoder
 
 
 def _check_room(folder: Path, decoder: Decoder, precision: str) -> None:

@@ -16,9 +16,20 @@ def embedded(decoder: Decoder, ids: torch.Tensor) -> tuple[torch.Tensor, int]:
     return decoder.embed(ids.reshape(-1), positions), ids.shape[1]
 
 
-def run_block(decoder: Decoder, i: int, block: Block, x: torch.Tensor, length: int) -> torch.Tensor:
-    """`block` at the place of the decoder's layer i; x and result [sequences * length, d_model]."""
+def run_block(
+    decoder: Decoder,
+    i: int,
+    block: Block,
+    x: torch.Tensor,
+    length: int,
+    cached: torch.dtype | None = None,
+) -> torch.Tensor:
+    """`block` at the place of the decoder's layer i; x and result [sequences * length, d_model].
+
+    `cached`: the type of a cache that keys and values would come from, the decoder's if None.
+    """
     sequences = len(x) // length
     rotary = decoder.rotary(torch.arange(length).repeat(sequences))
     attend = FullAttention(decoder, sequences, length)
+    attend.cached = decoder.dtype if cached is None else cached
     return block(x, rotary[decoder.config.layer_rope(i)], attend)

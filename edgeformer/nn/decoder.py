@@ -15,7 +15,7 @@ from torch import nn
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.nn.config import ModelConfig
-from edgeformer.nn.layers import Block, Norm, Rotary
+from edgeformer.nn.layers import Block, Linear, Norm, Rotary, in_type_of
 from edgeformer.nn.rope import rope_tables
 
 
@@ -25,6 +25,8 @@ class Decoder(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         c = self.config = config
+        self.dtype = torch.float32  # of activations and cache, where nothing is pinned (`pins.py`)
+        self.float32_stream = False  # whether the residual stream is pinned
         self.embedding = nn.Embedding(c.vocab_size, c.d_model)
         if c.position == "learned":
             self.position_embedding = nn.Embedding(c.max_positions + c.position_offset, c.d_model)
@@ -34,7 +36,7 @@ class Decoder(nn.Module):
         if c.final_norm:
             self.final_norm = Norm(c, c.d_model)
         if not c.tie_embeddings:
-            self.head = nn.Linear(c.d_model, c.vocab_size, bias=False)
+            self.head = Linear(c.d_model, c.vocab_size, bias=False)
         self.head_bias = nn.Parameter(torch.zeros(c.vocab_size)) if c.head_bias else None
         self.dropout = nn.Dropout(c.dropout)
         self.add_tables()
@@ -63,24 +65,25 @@ class Decoder(nn.Module):
     def embed_rows(self, x: torch.Tensor, positions: torch.Tensor) -> torch.Tensor:
         """The same from rows of the embedding's table, [T, d_model]."""
         c = self.config
+        stream = torch.float32 if self.float32_stream else self.dtype
+        x = x if x.dtype == stream else x.to(stream)
         if c.embedding_multiplier != 1.0:
             x = x * c.embedding_multiplier
         if c.position == "learned":
             shifted = positions + c.position_offset if c.position_offset else positions
-            x = x + self.position_embedding(shifted)
+            x = x + in_type_of(self.position_embedding(shifted), x)
         elif c.position == "sinusoidal":
             x = x + F.embedding(positions, self.sinusoids).to(x.dtype)
-        return self.embedding_norm(x) if c.embedding_norm else x
+        return in_type_of(self.embedding_norm(x), x) if c.embedding_norm else x
 
     def rotary(self, positions: torch.Tensor) -> dict[str, Rotary]:
-        """cos and sin rows of these positions, [T, 1, width], for each kind of layer."""
+        """float32 cos and sin rows of positions, [T, 1, width], for each kind of layer."""
         rows: dict[str, Rotary] = {"none": None}
         for kind in ("global", "local"):
             if hasattr(self, f"{kind}_cos"):
                 tables = getattr(self, f"{kind}_cos"), getattr(self, f"{kind}_sin")
                 cos, sin = (F.embedding(positions, t)[:, None] for t in tables)
-                dtype = self.embedding.weight.dtype
-                rows[kind] = (cos, sin) if dtype == cos.dtype else (cos.to(dtype), sin.to(dtype))
+                rows[kind] = cos, sin
         return rows
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
@@ -88,7 +91,8 @@ class Decoder(nn.Module):
         c = self.config
         x = self.final_norm(x) if c.final_norm else x
         weight = self.embedding.weight if c.tie_embeddings else self.head.weight
-        bias = x.new_zeros(1) if self.head_bias is None else self.head_bias
+        x = in_type_of(x, weight)
+        bias = x.new_zeros(1) if self.head_bias is None else in_type_of(self.head_bias, x)
         # one Gemm over the table as it lies: a transposed copy would store it twice
         logits = torch.addmm(bias, x, weight.t())
         logits = logits if logits.dtype == torch.float32 else logits.float()
@@ -129,6 +133,7 @@ class Decoder(nn.Module):
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Decoder:
         """Move and cast as asked, but leave position tables in float32: half is too coarse."""
+        self.dtype = fn(torch.empty(0, dtype=self.dtype)).dtype
         tables = dict(self.named_buffers(recurse=False))
         super()._apply(fn, recurse)
         for name, table in tables.items():
@@ -142,7 +147,7 @@ class FullAttention:
     """Attention of a whole sequence to itself; the masks are made once for all layers."""
 
     def __init__(self, decoder: Decoder, batch: int, length: int) -> None:
-        self.config, self.batch = decoder.config, batch
+        self.config, self.batch, self.cached = decoder.config, batch, decoder.dtype
         positions = torch.arange(length, device=decoder.embedding.weight.device)
         self.distance = positions[:, None] - positions[None, :]  # [T, T], query minus key
         self.slopes = getattr(decoder, "slopes", None)
@@ -153,15 +158,18 @@ class FullAttention:
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> torch.Tensor:
         c = self.config
+        if self.cached == torch.float16 and k.dtype != self.cached:  # as a cache rounds them
+            k, v = (t.to(self.cached).to(t.dtype) for t in (k, v))
         q, k, v = (  # [B, heads, T, head_dim]
             t.reshape(self.batch, -1, *t.shape[1:]).transpose(1, 2) for t in (q, k, v)
         )
         groups = c.n_heads // c.n_kv_heads
         k, v = (t.repeat_interleave(groups, 1) if groups > 1 else t for t in (k, v))
         window = c.layer_window(layer)
-        if window is None and c.position != "alibi" and c.attention_soft_cap is None:
+        plain = window is None and c.position != "alibi" and c.attention_soft_cap is None
+        if plain and q.dtype != torch.float16:
             y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=1.0)
-        else:  # in float32: half precision cannot hold ALiBi's distances
+        else:  # in float32: half precision cannot hold ALiBi's distances; as in the cached step
             scores = (q @ k.transpose(-1, -2)).float()
             if c.attention_soft_cap is not None:
                 scores = torch.tanh(scores / c.attention_soft_cap) * c.attention_soft_cap

@@ -2,6 +2,9 @@
 
 Tokens of a batch stand in one axis: every reshape then has constant sizes and one -1, so that a
 traced graph needs no Shape nodes.
+
+A part computes in the type of its weights and casts what comes to it, so that some parts of a
+half-precision decoder can be float32 (`pins.py`); what it gives is cast by the next one.
 """
 
 from __future__ import annotations
@@ -22,6 +25,19 @@ Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 Rotary = tuple[torch.Tensor, torch.Tensor] | None
 
 
+def in_type_of(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
+    """x cast to the type of another; bfloat16 is autocast's, which casts by rules of its own."""
+    same = x.dtype == other.dtype or torch.bfloat16 in (x.dtype, other.dtype)
+    return x if same else x.to(other.dtype)
+
+
+class Linear(nn.Linear):
+    """A product in the type of its weight."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(in_type_of(x, self.weight))
+
+
 class Norm(nn.Module):
     """RMSNorm or LayerNorm over the last axis, its statistics in float32, in two passes."""
 
@@ -38,9 +54,8 @@ class Norm(nn.Module):
             y = y - y.mean(-1, keepdim=True)
         y = y / torch.sqrt(y.pow(2).mean(-1, keepdim=True) + self.eps)
         if self.plus_one:
-            y = y * (1.0 + self.weight.float())  # in float32, as Gemma does
-            return y if y.dtype == x.dtype else y.to(x.dtype)
-        y = (y if y.dtype == x.dtype else y.to(x.dtype)) * self.weight
+            return in_type_of(y * (1.0 + self.weight.float()), self.weight)  # as Gemma does
+        y = in_type_of(y, self.weight) * self.weight
         return y if self.bias is None else y + self.bias
 
 
@@ -51,11 +66,11 @@ class FeedForward(nn.Module):
         super().__init__()
         self.kind, self.d_ff = c.feed_forward, c.d_ff
         width = 2 * c.d_ff if c.feed_forward in GATED else c.d_ff
-        self.up = nn.Linear(c.d_model, width, bias=c.ff_bias)  # gated: gate rows, then up rows
-        self.down = nn.Linear(c.d_ff, c.d_model, bias=c.ff_bias)
+        self.up = Linear(c.d_model, width, bias=c.ff_bias)  # gated: gate rows, then up rows
+        self.down = Linear(c.d_ff, c.d_model, bias=c.ff_bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        x = self.up(x)
+        x = in_type_of(self.up(x), self.down.weight)
         if self.kind not in GATED:
             return self.down(_activation(self.kind, x))
         gate, up = x.split([self.d_ff, self.d_ff], -1)
@@ -78,8 +93,8 @@ class Attention(nn.Module):
         self.layer, self.scale, self.qk_norm = layer, c.scale, c.qk_norm
         self.heads, self.kv_heads, self.head_dim = c.n_heads, c.n_kv_heads, c.head_dim
         width = self.heads * self.head_dim
-        self.qkv = nn.Linear(c.d_model, width + 2 * c.kv_width, bias=c.qkv_bias)
-        self.out = nn.Linear(width, c.d_model, bias=c.attention_out_bias)
+        self.qkv = Linear(c.d_model, width + 2 * c.kv_width, bias=c.qkv_bias)
+        self.out = Linear(width, c.d_model, bias=c.attention_out_bias)
         if c.qk_norm == "head":
             self.q_norm, self.k_norm = Norm(c, c.head_dim), Norm(c, c.head_dim)
         elif c.qk_norm == "heads":
@@ -90,16 +105,19 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor, rotary: Rotary, attend: Attend) -> torch.Tensor:
         heads, kv_heads, width = self.heads, self.kv_heads, self.head_dim
-        qk, v = self.qkv(x).split([(heads + kv_heads) * width, kv_heads * width], -1)
+        x = self.qkv(x)
+        if x.dtype == torch.float32:  # scores and values are half if either projection is
+            x = in_type_of(x, self.out.weight)
+        qk, v = x.split([(heads + kv_heads) * width, kv_heads * width], -1)
         if self.qk_norm == "full":
             q, k = qk.split([heads * width, kv_heads * width], -1)
-            qk = torch.cat([self.q_norm(q), self.k_norm(k)], -1)
+            qk = torch.cat([in_type_of(self.q_norm(q), x), in_type_of(self.k_norm(k), x)], -1)
         qk = qk.reshape(-1, heads + kv_heads, width)  # [T, heads + kv_heads, head_dim]
         if self.qk_norm in ("head", "heads"):
             q, k = qk.split([heads, kv_heads], -2)
-            qk = torch.cat([self.q_norm(q), self.k_norm(k)], -2)
+            qk = torch.cat([in_type_of(self.q_norm(q), x), in_type_of(self.k_norm(k), x)], -2)
         if rotary is not None:  # queries and keys turn together: half the nodes
-            qk = rotate(qk, *rotary)
+            qk = rotate(qk, *(in_type_of(table, qk) for table in rotary))
         q, k = qk.split([heads, kv_heads], -2)
         v = v.reshape(-1, kv_heads, width)
         return self.out(attend(self.layer, q * self.scale, k, v))
@@ -125,13 +143,15 @@ class Block(nn.Module):
         if self.parallel != "none":
             a = self.attention_norm(x)
             f = a if self.parallel == "one_norm" else self.ff_norm(x)
-            return self._add(x, self.attention(a, rotary, attend) + self.ff(f))
+            a, f = (in_type_of(y, x) for y in (self.attention(a, rotary, attend), self.ff(f)))
+            return self._add(x, a + f)
         if self.placement == "pre":
             x = self._add(x, self.attention(self.attention_norm(x), rotary, attend))
             return self._add(x, self.ff(self.ff_norm(x)))
         if self.placement == "post":
-            x = self.attention_norm(self._add(x, self.attention(x, rotary, attend)))
-            return self.ff_norm(self._add(x, self.ff(x)))
+            y = self.attention_norm(self._add(x, self.attention(x, rotary, attend)))
+            y = in_type_of(y, x)
+            return in_type_of(self.ff_norm(self._add(y, self.ff(y))), x)
         if self.placement == "output":
             x = self._add(x, self.attention_norm(self.attention(x, rotary, attend)))
             return self._add(x, self.ff_norm(self.ff(x)))
@@ -140,5 +160,6 @@ class Block(nn.Module):
         return self._add(x, self.ff_post_norm(self.ff(self.ff_norm(x))))
 
     def _add(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        y = self.dropout(y) if self.training else y
+        """In the type of x, the residual stream's: each block keeps it."""
+        y = in_type_of(self.dropout(y) if self.training else y, x)
         return x + (y if self.residual == 1.0 else y * self.residual)

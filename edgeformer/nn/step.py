@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.layers import in_type_of
 
 HIDDEN = -1e4  # added to a masked score: finite in FP16, and far below any real score
 
@@ -26,7 +27,8 @@ class CachedStep(nn.Module):
 
     `one` fixes T = R = 1 (decode.onnx): masks that are then always zero are left out.
     `host`: in place of token_ids come their rows of the embedding's table, embeddings [T, d_model].
-    Activations, cache and embeddings have the decoder's own type, float32 or float16.
+    Cache and embeddings have the decoder's own type, float32 or float16; activations too, but for
+    what is pinned to float32.
     """
 
     def __init__(self, decoder: Decoder, one: bool = False, host: bool = False) -> None:
@@ -86,7 +88,7 @@ class CachedStep(nn.Module):
         def count(start: int, n: int) -> torch.Tensor:
             return torch.arange(start, start + n, dtype=torch.int32)
 
-        dtype = self.decoder.embedding.weight.dtype
+        dtype = self.decoder.dtype
         cache = [torch.randn(past, c.kv_width).to(dtype) for _ in range(2 * c.n_layers)]
         ids = count(0, tokens) % c.vocab_size
         first = torch.randn(tokens, c.d_model).to(dtype) if self.host else ids
@@ -119,7 +121,8 @@ class CachedAttention:
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
     ) -> torch.Tensor:
         c, past_k, past_v = self.config, self.past[2 * layer], self.past[2 * layer + 1]
-        self.new_rows += [k.reshape(-1, c.kv_width), v.reshape(-1, c.kv_width)]
+        self.new_rows += [in_type_of(t.reshape(-1, c.kv_width), past_k) for t in (k, v)]
+        past_k, past_v = in_type_of(past_k, k), in_type_of(past_v, v)
         q = self._by_kv_head(q)  # [kv_heads, T * groups, head_dim]
         old_k = past_k.reshape(-1, c.n_kv_heads, c.head_dim).permute(1, 2, 0)
         old_v = past_v.reshape(-1, c.n_kv_heads, c.head_dim).permute(1, 0, 2)
