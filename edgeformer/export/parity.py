@@ -16,7 +16,8 @@ import onnxruntime as ort
 import torch
 
 from edgeformer.contract import DTYPES, Graph
-from edgeformer.export import half
+from edgeformer.errors import CheckFailed
+from edgeformer.export.half import TooLarge, rounded
 from edgeformer.export.measure import LIMITS, Measured, check_same, measured, top
 from edgeformer.export.threads import one_thread
 from edgeformer.manifest_embedding import Embedding
@@ -111,17 +112,22 @@ def reference(
 
 
 def half_reference(ref: Reference, decoder: Decoder, capacity: int, chunk: int) -> Reference:
-    """The same text through the cached step of a half-precision decoder, no number of it infinite.
+    """The same text through the cached step of a half-precision decoder, as an engine computes it.
 
     Each token is fed the golden text: one that rounding turns does not hide the rest.
     """
     step, prompt_ids = CachedStep(decoder), ref.prompt_ids
     rows = Rows(decoder.config, capacity, len(prompt_ids) + len(ref.greedy_ids), "float16")
-    half.check_weights(decoder)
-    with torch.inference_mode(), one_thread(), half.finite(decoder):
-        for start in range(0, len(prompt_ids), chunk):
-            logits = _torch_step(step, rows, prompt_ids[start : start + chunk])
-        found = [logits, *(_torch_step(step, rows, [token]) for token in ref.greedy_ids[:-1])]
+    try:
+        with torch.inference_mode(), one_thread(), rounded(decoder):
+            for start in range(0, len(prompt_ids), chunk):
+                logits = _torch_step(step, rows, prompt_ids[start : start + chunk])
+            found = [logits, *(_torch_step(step, rows, [token]) for token in ref.greedy_ids[:-1])]
+    except TooLarge as found:
+        raise CheckFailed(
+            f"{found.module or 'the embedding or the head'} has {found.why} (in {found.operator}) "
+            "in the cached step of the golden run; export it in fp32, nothing was written"
+        ) from None
     error = measured("the cached PyTorch step in fp16", found, ref.logits, "fp16")
     return dataclasses.replace(ref, cached=error)
 
