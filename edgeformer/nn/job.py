@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import json
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -50,12 +51,8 @@ class Job:
 def prepare(settings: Settings) -> Job:
     """Read the texts, make the tokenizer, complete the config and the plan."""
     config = _config(settings)
-    plan = _plan(settings, config)
-    text, held_out = read_text(Path(settings["text"])), ""
-    if "held_out_file" in settings:
-        held_out = read_text(Path(settings["held_out_file"]))
-    else:
-        text, held_out = split_text(text, plan.held_out)
+    plan = make_plan(settings, config)
+    text, held_out = read_texts(settings, plan)
     if plan.tokenizer == "char":
         # a held-out character that training never saw has an id, and no training
         tokenizer_json = make_char_tokenizer(text + held_out)
@@ -67,19 +64,32 @@ def prepare(settings: Settings) -> Job:
         tokenizer = load_tokenizer(str(path))
     config = dataclasses.replace(config, vocab_size=tokenizer.vocab_size)
     ids = [torch.tensor(tokenizer.encode(part), dtype=torch.int64) for part in (text, held_out)]
-    facts = {
+    facts = facts_of((text, held_out), ids)
+    return Job(plan, config, tokenizer, tokenizer_json, *ids, facts)
+
+
+def read_texts(settings: Settings, plan: Plan) -> tuple[str, str]:
+    """The text to train on, and the held-out one: a file of its own, or the first one's end."""
+    text = read_text(Path(settings["text"]))
+    if "held_out_file" in settings:
+        return text, read_text(Path(settings["held_out_file"]))
+    return split_text(text, plan.held_out)
+
+
+def facts_of(texts: Sequence[str], ids: Sequence[torch.Tensor]) -> dict[str, Any]:
+    """Sizes and digests of the text to train on and the held-out text, which may be empty."""
+    if texts[1] and len(ids[1]) < 2:
+        raise EdgeformerError(
+            f"the held-out text has {len(ids[1])} token; hold out more, or nothing: --held-out 0"
+        )
+    return {
         name: {
             "characters": len(part),
             "tokens": len(part_ids),
             "sha256": hashlib.sha256(part.encode("utf-8")).hexdigest(),
         }
-        for name, part, part_ids in zip(("text", "held-out text"), (text, held_out), ids)
+        for name, part, part_ids in zip(("text", "held-out text"), texts, ids, strict=True)
     }
-    if held_out and len(ids[1]) < 2:
-        raise EdgeformerError(
-            f"the held-out text has {len(ids[1])} token; hold out more, or nothing: --held-out 0"
-        )
-    return Job(plan, config, tokenizer, tokenizer_json, *ids, facts)
 
 
 def _config(settings: Settings) -> ModelConfig:
@@ -99,7 +109,8 @@ def _config(settings: Settings) -> ModelConfig:
     return config
 
 
-def _plan(settings: Settings, config: ModelConfig) -> Plan:
+def make_plan(settings: Settings, config: ModelConfig) -> Plan:
+    """The options, and defaults for those that were not typed."""
     get = settings.get
     device = get("device", "auto")
     if device == "auto":

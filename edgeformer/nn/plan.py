@@ -19,7 +19,7 @@ class Plan:
     that is never trained on; it is 0 when the held-out text is a file of its own.
     """
 
-    tokenizer: Literal["byte-bpe", "char"]
+    tokenizer: Literal["byte-bpe", "char", "given"]
     steps: int
     batch_size: int
     sequence: int

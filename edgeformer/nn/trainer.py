@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,13 +18,21 @@ from edgeformer.nn.data import Windows, mixed
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.plan import Plan, learning_rate
 
+# Of logits [B, T, vocab] and ids [B, T + 1], whose first T gave them: a mean over tokens.
+Objective = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
 CLIP = 1.0  # largest norm of all gradients together
 BETAS = (0.9, 0.95)
 MOMENTS = ("exp_avg", "exp_avg_sq")
 
 
+def next_token(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """How surprising the next token was, in nats."""
+    return F.cross_entropy(logits.float().flatten(0, 1), ids[:, 1:].flatten())
+
+
 class Progress(NamedTuple):
-    """After a step: steps done, that step's mean loss in nats a token, its learning rate."""
+    """After a step: steps done, its objective (nats a token), its learning rate."""
 
     done: int
     loss: float
@@ -44,6 +52,7 @@ class Run:
     optimizer: torch.optim.AdamW
     windows: Windows
     done: int = 0
+    objective: Objective = next_token
 
     @classmethod
     def start(cls, plan: Plan, decoder: Decoder, windows: Windows) -> Run:
@@ -69,7 +78,7 @@ class Run:
         half = plan.precision == "bf16"
         with torch.autocast(plan.device, torch.bfloat16, enabled=half):
             logits = self.decoder(batch[:, :-1])  # [B, sequence, vocab]
-        loss = F.cross_entropy(logits.float().flatten(0, 1), batch[:, 1:].flatten())
+        loss = self.objective(logits, batch)
         self.optimizer.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.decoder.parameters(), CLIP)

@@ -34,12 +34,12 @@ def train(typed: Settings) -> int:
     notes: dict[str, Any] = {"history": [], "seconds": 0.0, "pieces": []}
     resume, force = settings.pop("resume", False), settings.pop("force", False)
     if resume:
-        notes = read_notes(_existing(state_file))
+        notes = read_notes(existing_state(state_file))
         notes["settings"].pop("stop_after", None)
         settings = {**notes["settings"], **settings}
     elif not force:
-        _refuse_existing(folder)
-    _check_intervals(settings)
+        refuse_existing(folder)
+    check_intervals(settings)
     job = prepare(settings)
     # what is a default now stays the same when the run goes on elsewhere, or with other steps
     settings.update(threads=job.plan.threads, warmup=job.plan.warmup)
@@ -47,9 +47,9 @@ def train(typed: Settings) -> int:
     windows = Windows(job.training_ids, job.plan.sequence, job.plan.batch_size, job.plan.seed)
     run = Run.start(job.plan, Decoder(job.config), windows)
     if resume:
-        _compare(notes["identity"], job.identity())
+        compare_identity(notes["identity"], job.identity())
         run.restore(state_file)
-        _check_steps(run, job.plan.steps)
+        check_steps(run, job.plan.steps)
     else:
         state_file.unlink(missing_ok=True)  # of the run that --force gives up
     folder.mkdir(parents=True, exist_ok=True)
@@ -57,16 +57,16 @@ def train(typed: Settings) -> int:
     notes["identity"] = job.identity()
     if [piece["steps"] for piece in notes["pieces"][-1:]] != [job.plan.steps]:
         notes["pieces"].append({"from": run.done, "steps": job.plan.steps})
-    _say(_summary(job, run))
-    if not _loop(job, run, settings, notes, state_file):
-        _say(f"stopped after step {run.done} and saved; to go on:\n  {_resume_command(settings)}")
+    say(summary(job, run))
+    if not keep_training(job, run, settings, notes, state_file):
+        say(f"stopped after step {run.done} and saved; to go on:\n  {_resume_command(settings)}")
         return 0 if run.done == settings.get("stop_after") else INTERRUPTED
     _finish(job, run, folder, notes)
     state_file.unlink(missing_ok=True)
     return 0
 
 
-def _loop(job: Job, run: Run, settings: Settings, notes: dict, state_file: Path) -> bool:
+def keep_training(job: Job, run: Run, settings: Settings, notes: dict, state_file: Path) -> bool:
     """Train; False if a signal or --stop-after came first. The state is saved then."""
     evaluate_every = settings.get("eval_every", 200)
     save_every = settings.get("checkpoint_every", 200)
@@ -81,9 +81,9 @@ def _loop(job: Job, run: Run, settings: Settings, notes: dict, state_file: Path)
             bar.set_postfix(loss=f"{progress.loss:.3f}", refresh=False)
             last = progress.done == job.plan.steps
             if evaluate_every and progress.done % evaluate_every == 0 and not last:
-                line = _evaluate(job, run, losses)
+                line = evaluated(job, run, losses)
                 notes["history"].append(line)
-                tqdm.write(_history_line(line), file=sys.stderr)
+                tqdm.write(history_line(line), file=sys.stderr)
                 losses = []
             notes["seconds"] = earlier + time.perf_counter() - began
             stop = (signals.asked or progress.done >= stop_after) and not last
@@ -95,7 +95,7 @@ def _loop(job: Job, run: Run, settings: Settings, notes: dict, state_file: Path)
     return True
 
 
-def _evaluate(job: Job, run: Run, losses: list[float], whole: bool = False) -> dict[str, Any]:
+def evaluated(job: Job, run: Run, losses: list[float], whole: bool = False) -> dict[str, Any]:
     """A line of the history; without held-out text its bits per character are None."""
     sequence, bits = job.plan.sequence, None
     if len(job.held_out_ids):
@@ -107,7 +107,7 @@ def _evaluate(job: Job, run: Run, losses: list[float], whole: bool = False) -> d
 
 
 def _finish(job: Job, run: Run, folder: Path, notes: dict[str, Any]) -> None:
-    result = _evaluate(job, run, notes.pop("losses"), whole=True)
+    result = evaluated(job, run, notes.pop("losses"), whole=True)
     dtype = torch.float16 if notes["settings"].get("weights") == "fp16" else torch.float32
     save_checkpoint(folder, run.decoder, job.tokenizer_json, dtype)
     report = {
@@ -126,7 +126,7 @@ def _finish(job: Job, run: Run, folder: Path, notes: dict[str, Any]) -> None:
     staged = folder / (REPORT_FILE + ".partial")
     staged.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     staged.replace(folder / REPORT_FILE)
-    _say(_history_line(result) + f"\nwrote {folder}")
+    say(history_line(result) + f"\nwrote {folder}")
 
 
 class Signals:
@@ -150,7 +150,7 @@ class Signals:
         signal.signal(number, self._before[number])
 
 
-def _existing(state_file: Path) -> Path:
+def existing_state(state_file: Path) -> Path:
     if not state_file.exists():
         raise EdgeformerError(
             f"there is no interrupted run in `{state_file.parent}`: {state_file.name} is missing; "
@@ -159,7 +159,7 @@ def _existing(state_file: Path) -> Path:
     return state_file
 
 
-def _refuse_existing(folder: Path) -> None:
+def refuse_existing(folder: Path) -> None:
     for name, option in ((STATE_FILE, "--resume to go on or --force"), (WEIGHTS_FILE, "--force")):
         if (folder / name).exists():
             raise EdgeformerError(
@@ -167,13 +167,13 @@ def _refuse_existing(folder: Path) -> None:
             )
 
 
-def _check_intervals(settings: Settings) -> None:
+def check_intervals(settings: Settings) -> None:
     for name, least in (("eval_every", 0), ("checkpoint_every", 0), ("stop_after", 1)):
         if settings.get(name, least) < least:
             raise EdgeformerError(f"{name} is {settings[name]}; it must be at least {least}")
 
 
-def _check_steps(run: Run, steps: int) -> None:
+def check_steps(run: Run, steps: int) -> None:
     if run.done > steps:
         raise EdgeformerError(
             f"--steps {steps}: {run.done} steps are done already; give more, or start again "
@@ -181,7 +181,7 @@ def _check_steps(run: Run, steps: int) -> None:
         )
 
 
-def _compare(saved: dict[str, Any], now: dict[str, Any]) -> None:
+def compare_identity(saved: dict[str, Any], now: dict[str, Any]) -> None:
     for name, value in now.items():
         if saved.get(name) != value:
             raise EdgeformerError(
@@ -190,7 +190,7 @@ def _compare(saved: dict[str, Any], now: dict[str, Any]) -> None:
             )
 
 
-def _summary(job: Job, run: Run) -> str:
+def summary(job: Job, run: Run) -> str:
     text, held_out = job.facts["text"], job.facts["held-out text"]
     parameters = sum(p.numel() for p in run.decoder.parameters())
     return (
@@ -201,7 +201,7 @@ def _summary(job: Job, run: Run) -> str:
     )
 
 
-def _history_line(line: dict[str, Any]) -> str:
+def history_line(line: dict[str, Any]) -> str:
     parts = [f"step {line['step']}"]
     if line["training_loss"] is not None:
         parts.append(f"training loss {line['training_loss']:.3f}")
@@ -215,5 +215,5 @@ def _resume_command(settings: Settings) -> str:
     return f"python -m edgeformer.nn.train {text} -o {folder} --resume"
 
 
-def _say(line: str) -> None:
+def say(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
