@@ -34,6 +34,7 @@ PROGRAMS = [
     "edgeformer.nn.evaluate",
     "edgeformer.nn.ladder",
     "edgeformer.nn.presets",
+    "edgeformer.nn.prune",
     "benchmarks/host_time.py",
     "benchmarks/rows_in_use.py",
     "tests.tiers",
