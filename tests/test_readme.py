@@ -28,6 +28,7 @@ PROGRAMS = [
     "edgeformer.export",
     "edgeformer.export inspect",
     "edgeformer.export lint",
+    "edgeformer.export precisions",
     "edgeformer.export quality",
     "edgeformer.nn.corpora",
     "edgeformer.nn.train",

@@ -28,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _inspect(words[1:])
         if words[:1] == ["quality"]:
             return _quality(words[1:])
+        if words[:1] == ["precisions"]:
+            return _precisions(words[1:])
         _export(_parsed(words))
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -60,6 +62,14 @@ def _quality(words: Sequence[str]) -> int:
     except ModuleNotFoundError as error:
         raise _missing(error) from error
     return quality_command.main(words)
+
+
+def _precisions(words: Sequence[str]) -> int:
+    try:
+        from edgeformer.export import precision_table
+    except ModuleNotFoundError as error:
+        raise _missing(error) from error
+    return precision_table.main(words)
 
 
 def _missing(error: ModuleNotFoundError) -> EdgeformerError:

@@ -20,7 +20,10 @@ what is a checkpoint, and would it export? (reads no weights)
 would TensorRT parse an ONNX file, anybody's? (lint --help tells the rest)
   python -m edgeformer.export lint FILE.onnx [--target NAME | --tensorrt VERSION] [--json]
 
-what would 8 or 4 bits cost it? (quality --help tells the rest)
+bytes, perplexity and speed in every precision, as a table and a plot (precisions --help)
+  python -m edgeformer.export precisions RECIPE.toml [--plot FILE.png] [--json]
+
+what would other forms of 8 or 4 bits cost it? (quality --help tells the rest)
   python -m edgeformer.export quality PATH_OR_HUB_ID [--forms n8,n4] [--eval-text FILE]
 
 Exit status: 0 done, 1 the graphs do not compute the model or lose too much of it, 2 something to
