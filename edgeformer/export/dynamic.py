@@ -11,7 +11,7 @@ both are near the end of their ranges; ARM and VNNI do not. A bundle's golden ru
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import numpy as np
 import onnx
@@ -19,34 +19,38 @@ import onnx
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.clean import Weight
 from edgeformer.export.graphs import Traced
-
-TRANSPOSED = ".transpose"  # how `clean` names the weight of a plain product
-MOST = 127  # of an int8; -128 is not used, so that a weight and its negative are alike
-SMALLEST = 1e-30  # numbers that nothing is divided by
-
-Parts = dict[str, Weight]
+from edgeformer.export.qdq import ADDED, TRANSPOSED, smoothed
+from edgeformer.nn.quantize.int8_dynamic import DynamicInt8
+from edgeformer.nn.quantize.int8_forms import FINER, MOST, SMALLEST, Form
 
 
-def with_int8(traced: Traced, names: Collection[str], by_row: Collection[str] = ()) -> Traced:
+def with_dynamic(traced: Traced, found: DynamicInt8) -> Traced:
+    """The graph with these products in int8, smoothed. It must come from a skeleton: of two equal
+    weights a trace keeps one, and smoothing tells them apart."""
+    names = {weight.name for weight in traced.weights.values()}
+    for name in found.folded:
+        if not names & {name, name + TRANSPOSED, name + ADDED}:
+            raise EdgeformerError(f"{traced.contract.file} has no {name} that could be smoothed")
+    weights = {value: smoothed(w, found.folded) for value, w in traced.weights.items()}
+    return with_int8(dataclasses.replace(traced, weights=weights), found.forms)
+
+
+def with_int8(traced: Traced, forms: Mapping[str, Form]) -> Traced:
     """The graph with these parameters (named as in the decoder) in int8.
 
-    by_row: those whose inputs are divided by each row's largest number first, and their outputs
-    multiplied: six nodes in place of one, for inputs in which one token's are far larger than all
-    others' and would leave these few of the 256 steps. Raises EdgeformerError where a matrix is
-    not found, or read by an operator that has no such form; when it is stored, if it is not finite.
+    Raises EdgeformerError where a matrix is not found, or read by an operator that has no such
+    form; when it is stored, if it is not finite.
     """
-    rewrite = _Rewrite(traced, frozenset(by_row))
-    if lost := sorted(set(by_row) - set(names)):
-        raise EdgeformerError(f"{lost[0]} is to be quantized by row, but not at all")
+    rewrite = _Rewrite(traced, forms)
     used = set()
     for node in traced.nodes:
-        found = next((v for v in node.input if rewrite.parameter(v) in names), None)
+        found = next((v for v in node.input if rewrite.parameter(v) in forms), None)
         if found is None:
             rewrite.nodes.append(node)
         else:
             used.add(rewrite.parameter(found))
             rewrite.replace(node, found)
-    if lost := sorted(set(names) - used):
+    if lost := sorted(set(forms) - used):
         raise EdgeformerError(f"{traced.contract.file} has no {lost[0]} that could be quantized")
     still = {value for node in rewrite.nodes for value in node.input}
     weights = {v: w for v, w in {**traced.weights, **rewrite.weights}.items() if v in still}
@@ -56,11 +60,11 @@ def with_int8(traced: Traced, names: Collection[str], by_row: Collection[str] = 
 class _Rewrite:
     """The nodes and weights of the new graph while it is made."""
 
-    def __init__(self, traced: Traced, by_row: frozenset[str]) -> None:
-        self.old, self.by_row = traced.weights, by_row
+    def __init__(self, traced: Traced, forms: Mapping[str, Form]) -> None:
+        self.old, self.forms = traced.weights, forms
         self.nodes: list[onnx.NodeProto] = []
-        self.weights: Parts = {}
-        self._rounded: dict[tuple[str, bool], tuple[str, ...]] = {}  # by input: what is made of it
+        self.weights: dict[str, Weight] = {}
+        self._rounded: dict[tuple[str, Form], tuple[str, ...]] = {}  # by input: what is made of it
         # Parameters of products: a table among them is stored turned round, once for both.
         self._products = {
             self.parameter(value)
@@ -93,38 +97,74 @@ class _Rewrite:
 
     def _product(self, node: onnx.NodeProto, name: str, value: str, bias: str) -> None:
         """x [T, inputs] -> [T, outputs]."""
-        out, by_row = node.output[0], name in self.by_row
+        out, form = node.output[0], self.forms[name]
         matrix, scales = self._stored(name, value, turned=True)
-        steps, scale, zero, most = self._input(node, by_row)
-        self._add(node, "MatMulInteger", [steps, matrix, zero], out + ".sums")
-        self._add(node, "Cast", [out + ".sums"], out + ".float", to=onnx.TensorProto.FLOAT)
-        self._add(node, "Mul", [scale, scales], out + ".scales")
-        last = [("Mul", out + ".scales")]
-        last += [("Mul", most)] if by_row else []
-        last += [("Add", bias)] if bias else []
+        steps, scale, zero, *most = self._input(node, form)
         made = out + ".float"
+        self._add(node, "MatMulInteger", [steps, matrix, zero], out + ".sums")
+        self._add(node, "Cast", [out + ".sums"], made, to=onnx.TensorProto.FLOAT)
+        if form is Form.FINE:
+            made = self._joined(node, made)
+        self._add(node, "Mul", [scale, scales], out + ".scales")
+        last = [("Mul", out + ".scales"), *(("Mul", by) for by in most)]
+        last += [("Add", bias)] if bias else []
         for i, (operator, by) in enumerate(last):
             result = out if i == len(last) - 1 else f"{out}.{i}"
             self._add(node, operator, [made, by], result)
             made = result
 
-    def _input(self, node: onnx.NodeProto, by_row: bool) -> tuple[str, ...]:
-        """uint8 [T, inputs], its scale and zero point, and each row's largest number [T, 1]."""
+    def _input(self, node: onnx.NodeProto, form: Form) -> tuple[str, ...]:
+        """uint8 [T, inputs] ([2 T, inputs] if FINE), its scale and zero point; and but for PLAIN
+        each row's largest number, [T, 1]."""
         x = node.input[0]
-        if (x, by_row) in self._rounded:
-            return self._rounded[x, by_row]
-        source, most = x, ""
-        if by_row:
-            self.weights["smallest"] = Weight("", lambda: np.array(SMALLEST, np.float32))
-            source, most = x + ".shares", x + ".most"
-            self._add(node, "Abs", [x], x + ".abs")
-            self._add(node, "ReduceMax", [x + ".abs"], x + ".max", axes=[-1], keepdims=1)
-            self._add(node, "Max", [x + ".max", "smallest"], most)
-            self._add(node, "Div", [x, most], source)
-        made = [f"{source}.{part}" for part in ("steps", "scale", "zero")]
-        self._add(node, "DynamicQuantizeLinear", [source], *made)
-        self._rounded[x, by_row] = (*made, most)
-        return self._rounded[x, by_row]
+        if (x, form) not in self._rounded:
+            if form is Form.PLAIN:
+                self._rounded[x, form] = self._dynamic(node, x)
+            else:
+                shares, most = self._shares(node, x)
+                make = self._dynamic if form is Form.ROWS else self._in_two
+                self._rounded[x, form] = (*make(node, shares), most)
+        return self._rounded[x, form]
+
+    def _dynamic(self, node: onnx.NodeProto, x: str) -> tuple[str, ...]:
+        made = tuple(f"{x}.{part}" for part in ("steps", "scale", "zero"))
+        self._add(node, "DynamicQuantizeLinear", [x], *made)
+        return made
+
+    def _shares(self, node: onnx.NodeProto, x: str) -> tuple[str, str]:
+        """x divided by each row's largest magnitude: from -1 to 1."""
+        smallest = self._constant("smallest", np.array(SMALLEST, np.float32))
+        self._add(node, "Abs", [x], x + ".abs")
+        self._add(node, "ReduceMax", [x + ".abs"], x + ".max", axes=[-1], keepdims=1)
+        self._add(node, "Max", [x + ".max", smallest], x + ".most")
+        self._add(node, "Div", [x, x + ".most"], x + ".shares")
+        return x + ".shares", x + ".most"
+
+    def _in_two(self, node: onnx.NodeProto, x: str) -> tuple[str, str, str]:
+        """Of numbers from -1 to 1 the steps of 8 bits, and below them those of what is left."""
+        scale = self._constant("step", np.array(1 / MOST, np.float32))
+        zero = self._constant("middle", np.array(128, np.uint8))
+        finer = self._constant("finer", np.array(FINER, np.float32))
+        self._add(node, "QuantizeLinear", [x, scale, zero], x + ".coarse")
+        self._add(node, "DequantizeLinear", [x + ".coarse", scale, zero], x + ".held")
+        self._add(node, "Sub", [x, x + ".held"], x + ".left")
+        self._add(node, "Mul", [x + ".left", finer], x + ".larger")
+        self._add(node, "QuantizeLinear", [x + ".larger", scale, zero], x + ".fine")
+        self._add(node, "Concat", [x + ".coarse", x + ".fine"], x + ".both", axis=0)
+        return x + ".both", scale, zero
+
+    def _joined(self, node: onnx.NodeProto, made: str) -> str:
+        """[2 T, outputs] -> [T, outputs]: coarse + fine / FINER."""
+        share = self._constant("share", np.array(1 / FINER, np.float32))
+        halves = [made + ".coarse", made + ".fine"]
+        self._add(node, "Split", [made], *halves, axis=0)
+        self._add(node, "Mul", [halves[1], share], made + ".smaller")
+        self._add(node, "Add", [halves[0], made + ".smaller"], made + ".joined")
+        return made + ".joined"
+
+    def _constant(self, name: str, array: np.ndarray) -> str:
+        self.weights["int8." + name] = Weight("", lambda: array, small=True)
+        return "int8." + name
 
     def _rows(self, node: onnx.NodeProto, name: str, value: str) -> None:
         """ids [T] -> rows of the table [T, width]; a tied one lies there as the head wants it."""

@@ -49,7 +49,7 @@ class _Rewriting:
     def __init__(self, traced: Traced, found: Int8) -> None:
         self.found = found
         self.nodes: list[onnx.NodeProto] = []
-        self.weights = {v: _smoothed(w, found.folded) for v, w in traced.weights.items()}
+        self.weights = {v: smoothed(w, found.folded) for v, w in traced.weights.items()}
         self.weights[ZERO] = Weight("", lambda: np.zeros((), np.int8), small=True)
         self.done: set[str] = set()
         self.rounded: set[str] = set()  # values behind a pair: two products may share one
@@ -124,7 +124,8 @@ class _Rewriting:
         )
 
 
-def _smoothed(weight: Weight, folded: dict[str, torch.Tensor]) -> Weight:
+def smoothed(weight: Weight, folded: dict[str, torch.Tensor]) -> Weight:
+    """What takes its place where its parameter is another one, by name."""
     name = weight.name.removesuffix(TRANSPOSED).removesuffix(ADDED)
     if name not in folded:
         return weight
