@@ -21,7 +21,7 @@ from edgeformer.nn.prune.budget import ROUNDS, Trial, choose_removal
 from edgeformer.nn.prune.decoder import prune_decoder
 from edgeformer.nn.prune.recovery import distillation
 from edgeformer.nn.prune.removal import MULTIPLE, Removal, parse_removal
-from edgeformer.nn.prune.result import removed, sizes, table, write_result
+from edgeformer.nn.prune.result import removed, round_weights, sizes, table, write_result
 from edgeformer.nn.prune.task import AMOUNTS, Task, budget_of, prepare
 from edgeformer.nn.trainer import Run, make_optimizer, read_notes
 from edgeformer.nn.training import (
@@ -78,6 +78,7 @@ def prune(typed: Settings) -> int:
             return 0 if run.done == settings.get("stop_after") else INTERRUPTED
         decoder.to("cpu")
         pruned = run.decoder.to("cpu").eval()
+        round_weights(pruned, _stored(settings))
         notes["quality"]["recovered"] = vars(_measured(task, decoder, pruned, "recovered"))
     _judge(task, settings, notes, pruned, state_file)
     _write(task, settings, notes, pruned)
@@ -104,6 +105,7 @@ def _cut(task: Task, decoder: Decoder, notes: Notes) -> Decoder:
     notes["trials"] = [trial.to_json() for trial in trials]
     notes["removed"] = removed(decoder.config, removal, kept)
     notes["config"] = pruned.config.to_json()
+    round_weights(pruned, _stored(settings))
     notes["quality"] = {"pruned": vars(_measured(task, decoder, pruned, "pruned"))}
     say(_done(removal, decoder.config, pruned.config))
     return pruned
@@ -192,10 +194,13 @@ def _write(task: Task, settings: Settings, notes: Notes, pruned: Decoder) -> Non
             "pieces": notes["pieces"],
             "seconds": round(notes["seconds"]),
         }
-    dtype = torch.float16 if weights == "fp16" else torch.float32
     folder = Path(settings["output"])
-    write_result(folder, pruned, task.words, task.source, dtype, record)
+    write_result(folder, pruned, task.words, task.source, _stored(settings), record)
     say(f"wrote {folder}")
+
+
+def _stored(settings: Settings) -> torch.dtype:
+    return torch.float16 if settings.get("weights") == "fp16" else torch.float32
 
 
 def _check_numbers(settings: Settings) -> None:

@@ -40,9 +40,9 @@ def eliminate(
     inputs = weight.shape[1]
     whole = weight.double() if bias is None else torch.cat([weight, bias[:, None]], 1).double()
     h = moments.double()
-    damping = torch.zeros(len(h), dtype=h.dtype)
-    damping[:inputs] = h.diagonal()[:inputs].mean().clamp_min(1e-30) * DAMPING
-    inverse = torch.linalg.inv(h + torch.diag(damping))
+    inverse = h.clone()
+    inverse.diagonal()[:inputs] += h.diagonal()[:inputs].mean().clamp_min(1e-30) * DAMPING
+    inverse = torch.linalg.inv(inverse)
     w, alive = whole.clone(), torch.ones(inputs // size, dtype=torch.bool)
     at_once = -(-count // ROUNDS)
     while (left := count - int((~alive).sum())) > 0:

@@ -22,7 +22,8 @@ from edgeformer.nn.sources.source import Source
 
 RECORD_FILE = "prune.json"
 TOKENIZER_CONFIG, GENERATION_CONFIG = "tokenizer_config.json", "generation_config.json"
-CARD = "README.md"
+CARD = "README.md"  # where a source looks for the licence
+CARD_TEXT = f"Pruned by edgeformer; {RECORD_FILE} says from what, and at which loss.\n"
 IMPORTANCE = {
     "ff": "the error that a neuron leaves in its layer's output after the others made up for it "
     "(Optimal Brain Surgeon; ZipLM, arXiv:2302.04089)",
@@ -91,20 +92,34 @@ def write_result(
     if templates:
         tokenizer_config["chat_template"] = templates
     ends = list(words.eos_token_ids)
-    front = f"---\nlicense: {source.license}\n---\n\n" if source.license else ""
     files = {
         TOKENIZER_CONFIG: _json(tokenizer_config) if tokenizer_config else "",
         GENERATION_CONFIG: _json({"eos_token_id": ends}) if ends else "",
-        CARD: f"{front}Pruned by edgeformer; {RECORD_FILE} says from what, and at which loss.\n",
         RECORD_FILE: _json({**record, "made by": _versions()}),
     }
     for name, text in files.items():
         if not text:  # of the result that --force replaces
             (folder / name).unlink(missing_ok=True)
             continue
-        staged = folder / (name + ".partial")
-        staged.write_text(text, encoding="utf-8")
-        staged.replace(folder / name)
+        _write(folder / name, text)
+    card = folder / CARD
+    if not card.exists() or card.read_text("utf-8", "replace").endswith(CARD_TEXT):
+        front = f"---\nlicense: {source.license}\n---\n\n" if source.license else ""
+        _write(card, front + CARD_TEXT)
+
+
+@torch.no_grad()
+def round_weights(decoder: Decoder, dtype: torch.dtype) -> None:
+    """To what will be stored, which is then measured. What overflows stays: saving says so."""
+    for p in decoder.parameters():
+        rounded = p.to(dtype).float()
+        p.copy_(torch.where(torch.isfinite(rounded), rounded, p))
+
+
+def _write(path: Path, text: str) -> None:
+    staged = path.with_name(path.name + ".partial")
+    staged.write_text(text, encoding="utf-8")
+    staged.replace(path)
 
 
 def _versions() -> dict[str, str]:
