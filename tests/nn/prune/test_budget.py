@@ -121,10 +121,12 @@ def test_the_kind_goes_that_is_missed_least_and_no_more_than_is_asked(kind, want
     assert {kind for t in trials for kind, n in t.removal._asdict().items() if n} >= {"ff", "kv"}
     taken = [t for t in trials if t.taken]
     with torch.no_grad():  # calibrated on the first half, and never on what it is judged by
-        made, _ = prune_decoder(decoder, removal, IDS[:3])
+        worst = max(trials, key=lambda trial: trial.kl)
+        made, _ = prune_decoder(decoder, worst.removal, IDS[:3])
         whole, part = (model(IDS[3:]).softmax(-1) for model in (decoder, made))
     lost = (whole * (whole / part).log()).sum(-1).mean()
-    assert taken[-1].kl == pytest.approx(float(lost), rel=1e-3, abs=1e-6)
+    assert worst.kl == pytest.approx(float(lost), rel=1e-3)
+    assert taken[-1].kl < 1e-5 < worst.kl
     assert taken[-1].removal == removal
     assert taken[-1].cost <= limit
 

@@ -198,6 +198,26 @@ def test_what_stays_makes_up_for_part_of_what_went(name, removal):
     assert (ours - whole).square().mean() < 0.95 * (theirs - whole).square().mean()
 
 
+def test_a_feed_forward_is_refitted_to_what_comes_from_the_cut_attention_before_it():
+    """The errors of the record, from the inputs that the cut model's own parts see."""
+    decoder = choice_decoder("all-biases")
+    made, kept = prune_decoder(decoder, Removal(ff=16, kv=1), IDS)
+    for new, old, neurons, lost in zip(
+        made.blocks, decoder.blocks, kept.neurons, kept.ff_errors, strict=True
+    ):
+        seen = []
+        handle = new.ff.register_forward_pre_hook(
+            lambda _, inputs, into=seen: into.append(inputs[0])
+        )
+        logits(made)
+        handle.remove()
+        with torch.no_grad():
+            whole, cut = old.ff(seen[0]), new.ff(seen[0])
+        assert len(neurons) == 32
+        share = (whole - cut).square().sum() / whole.square().sum()
+        assert lost == pytest.approx(float(share), rel=1e-3)
+
+
 def without(decoder, gone):
     """The decoder as its blocks stand, one of them left out: not by the code under test."""
     kept = [i for i in range(len(decoder.blocks)) if i != gone]
@@ -215,8 +235,8 @@ def without(decoder, gone):
 
 
 def test_of_the_four_least_influential_layers_the_one_goes_that_is_missed_least():
-    decoder = random_decoder(dataclasses.replace(PLAIN, n_layers=6), 3)
-    found = influences(decoder, range(6), IDS)
+    decoder = random_decoder(dataclasses.replace(PLAIN, n_layers=6), 7)
+    found = influences(decoder, list(range(6)), IDS)
     tried = sorted(range(6), key=found.get)[:4]
     whole, missed = logits(decoder).softmax(-1), {}
     for gone in tried:
@@ -224,6 +244,7 @@ def test_of_the_four_least_influential_layers_the_one_goes_that_is_missed_least(
         missed[gone] = float((whole * (whole / other).log()).sum(-1).mean())
     keeps = layers_to_keep(decoder, 1, IDS, lambda what: None)
     assert set(range(6)) - set(keeps) == {min(missed, key=missed.get)}
+    assert min(missed, key=missed.get) != tried[0], "take another seed: influence alone knows it"
     choices = [[i for i in range(6) if i != gone] for gone in tried]
     assert divergences(decoder, choices, IDS) == pytest.approx([*missed.values()], rel=1e-4)
 
