@@ -71,6 +71,11 @@ def check_precision(manifest: Manifest, here: Here, precision: str, force: bool)
             + can
             + ("no export gives quantized ones yet" if needed == INT8 else export.format(needed))
         )
+    if precision == "fp16" and "fp16" not in manifest.golden.limits:
+        raise EdgeformerError(
+            f"{name} cannot be trusted in FP16, as its export found out; build it with --precision "
+            "fp32, or export it again to see why"
+        )
     if stored == "fp16" and not here.has_types:
         raise EdgeformerError(
             f"{name} holds fp16 graphs, which TensorRT {here.tensorrt} does not take (10 and newer "

@@ -19,7 +19,7 @@ from torch import nn
 
 from edgeformer.errors import CheckFailed
 from edgeformer.export.half import LARGEST, TooLarge, lost, rounded
-from edgeformer.export.quality import LEAST_TOKENS, Quality, compare
+from edgeformer.export.quality import Quality, compare
 from edgeformer.manifest_quality import Pin
 from edgeformer.nn.blockwise import embedded, run_block
 from edgeformer.nn.decoder import Decoder
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Audited:
-    """pins: paths in the decoder, or STREAM. quality: None where the text is too short for it."""
+    """pins: paths in the decoder, or STREAM. quality: None without windows."""
 
     pins: tuple[Pin, ...]
     quality: Quality | None
@@ -56,6 +56,14 @@ class _Part:
         return self.ids.shape[1]
 
 
+class Unfit(CheckFailed):
+    """Even with parts in FP32, FP16 cannot hold this model."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"{reason}; {ADVICE}")
+        self.reason = reason
+
+
 class _StreamPinned(Exception):
     """All must be computed again."""
 
@@ -69,8 +77,8 @@ def audit(
 ) -> Audited:
     """Pins, and what half precision with these pins costs on the windows.
 
-    `also`: texts that must come through, but are not measured. Raises CheckFailed where even
-    float32 parts would not help.
+    `also`: texts that must come through, but are not measured. Raises Unfit where even float32
+    parts would not help, and EdgeformerError where the windows are too few to measure on.
     """
     found = _Audit(decoder, progress)
     while True:
@@ -200,11 +208,7 @@ class _Audit:
 
         for ids in also:
             candidate(ids)
-        if sum(len(ids) - 1 for ids in windows) >= LEAST_TOKENS:
-            return compare(reference, candidate, windows)
-        for ids in windows:
-            candidate(ids)
-        return None
+        return compare(reference, candidate, windows) if windows else None
 
     def _watched(self, module: nn.Module, path: str) -> AbstractContextManager[None]:
         return rounded(module, path, LARGEST / HEADROOM)
@@ -231,7 +235,7 @@ class _Audit:
             reason = f"{where} has {why}, and keeping it in FP32 does not help"
             if path.endswith("attention"):
                 reason = f"{where} has {why}: a key or value, for which the cache of FP16 is"
-            raise CheckFailed(f"{reason}; {ADVICE}")
+            raise Unfit(reason)
         inside = [other for other in self.pins if other.startswith(path + ".")]
         self.pins = {name: text for name, text in self.pins.items() if name not in inside}
         self.pins[path] = why

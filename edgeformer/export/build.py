@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.export import parity
+from edgeformer.export.fp16 import InFp16, in_fp16, name_pinned
 from edgeformer.export.gate import Gate, passed
 from edgeformer.export.golden_prompt import golden_ids
 from edgeformer.export.graphs import Traced
@@ -23,15 +24,16 @@ from edgeformer.export.quality import compare, graph_logits, torch_logits
 from edgeformer.export.reading import Reading, Texts, own_text, read_texts
 from edgeformer.export.recipe import Recipe, Sampling
 from edgeformer.export.source import Source, check_capacity, given_model
-from edgeformer.export.store import in_precision, trace_both, write_graphs
+from edgeformer.export.store import trace_both, write_graphs
 from edgeformer.export.tokenizer import Written, write_words
 from edgeformer.export.words import Words
 from edgeformer.manifest_quality import Quality
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
-from edgeformer.nn.pins import to_half
+from edgeformer.nn.pins import half_copy, to_half
 
-STAGES, QUANTIZED_STAGES = 9, 11
+STAGES, AUDIT_STAGES, QUANTIZE_STAGES = 9, 1, 2
+FP16_ENGINES = ("fp32", "int8-qdq")  # precisions of graphs from which a builder may make them
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Exported:
     golden: parity.Golden
     text: Written | None
     quality: Quality | None
+    fp16: InFp16 | None  # where graphs, or engines that are built of them, are FP16
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,12 @@ class _Order:
     sampling: Sampling
     texts: Texts
     gate: Gate
+
+    @property
+    def audited(self) -> bool:
+        """Whether something will be FP16: the graphs, or engines on a Jetson."""
+        name = self.precision.name
+        return name == "fp16" or (name in FP16_ENGINES and self.target.startswith("jetson"))
 
 
 def export_recipe(
@@ -165,7 +174,7 @@ def _export(
 ) -> Exported:
     """`traced`: the caller's own decoder, which stays as it is; None: what is loaded is ours."""
     config, capacity, precision = order.config, order.capacity, order.precision.name
-    with published(out_dir, force) as folder, _stages(progress, order.precision) as stage:
+    with published(out_dir, force) as folder, _stages(progress, order) as stage:
         text = write_words(folder, order.words, config.vocab_size)
         prompt = order.golden_prompt, order.default_prompt
         prompt_ids = golden_ids(*prompt, text, config.vocab_size, capacity)
@@ -177,20 +186,31 @@ def _export(
         decoder = load()
         parameters.update(decoder.state_dict())
         reading = _reading(order, text, decoder)
-        if reading is not None:
+        stage("run PyTorch")
+        ref = _golden_run(order, decoder, prompt_ids)
+        fp16 = _in_fp16(order, decoder, reading, ref, stage) if order.audited else None
+        if fp16 is not None and fp16.pins:
+            if precision == "fp16":
+                retold = config, traced, precision, host, parameters, stage.inside, fp16.modules
+                drafts = trace_both(*retold)
+            else:
+                name_pinned(drafts, decoder, fp16.modules)
+        if order.precision.quantize is not None:
             drafts = _quantized(order, drafts, decoder, reading, stage)
         graphs, table = write_graphs(folder, drafts, decoder, precision, host, stage)
         parameters.clear()
-        stage("run PyTorch")
-        ref = _run_torch(order, decoder, prompt_ids, traced is None)
-        if reading is None:
+        if precision == "fp16":
+            typed = (to_half if traced is None else half_copy)(decoder, fp16.modules)
+            ref = parity.half_reference(ref, typed, capacity, order.chunk)
+            del typed
+        if order.precision.quantize is None:
             del decoder
             give_back()
         golden = parity.check_graphs(
             folder, graphs, config, ref, capacity, order.chunk, stage, precision, table
         )
-        quality = None
-        if reading is not None:
+        quality = None if fp16 is None else fp16.measured
+        if order.precision.quantize is not None:
             quality = _measured(order, decoder, folder / graphs["prefill"].file, reading, stage)
         stage("hash the files")
         write_manifest(
@@ -200,6 +220,7 @@ def _export(
             config=config,
             target=order.target,
             precision=order.precision,
+            runs=_runs(order, fp16),
             embedding=table,
             capacity=capacity,
             chunk=order.chunk,
@@ -208,39 +229,56 @@ def _export(
             ends=order.ends if text is None else text.eos_token_ids,
             sampling=order.sampling,
             quality=quality,
-            pinned=(),
+            pinned=() if fp16 is None else fp16.pins,
             golden=golden,
         )
         total = sum(path.stat().st_size for path in folder.iterdir())
-    return Exported(out_dir, total, golden, text, quality)
+    return Exported(out_dir, total, golden, text, quality, fp16)
 
 
-def _run_torch(
-    order: _Order, decoder: Decoder, prompt_ids: Sequence[int], ours: bool
-) -> parity.Reference:
-    """The golden text in float32, then in half precision where the graphs have that. `ours`: the
-    decoder may be changed."""
+def _golden_run(order: _Order, decoder: Decoder, prompt_ids: Sequence[int]) -> parity.Reference:
     steps = min(parity.MOST_STEPS, order.capacity - len(prompt_ids))
-    ref = parity.reference(decoder, prompt_ids, steps, order.capacity, order.chunk)
-    if order.precision.name != "fp16":
-        return ref
-    typed = to_half(decoder) if ours else in_precision(decoder, "fp16")
-    return parity.half_reference(ref, typed, order.capacity, order.chunk)
+    return parity.reference(decoder, prompt_ids, steps, order.capacity, order.chunk)
+
+
+def _in_fp16(
+    order: _Order,
+    decoder: Decoder,
+    reading: Reading | None,
+    ref: parity.Reference,
+    stage: _Stages,
+) -> InFp16:
+    stage("audit FP16")
+    golden = [*ref.prompt_ids, *ref.greedy_ids[:-1]]
+    host = order.embedding == "host"
+    return in_fp16(decoder, order.precision.name, host, reading, golden, order.gate, stage.inside)
+
+
+def _runs(order: _Order, fp16: InFp16 | None) -> list[str]:
+    """The precisions of what may run the graphs."""
+    refused = fp16 is not None and fp16.refused
+    return [name for name in order.precision.runs if not (refused and name == "fp16")]
 
 
 def _reading(order: _Order, text: Written | None, decoder: Decoder) -> Reading | None:
-    """What the quality is measured on; None: nothing is quantized."""
-    if order.precision.quantize is None:
+    """What the quality is measured on; None: on nothing but the golden run."""
+    quantized = order.precision.quantize is not None
+    if not quantized and not order.audited:
         return None
     if text is not None:
-        return read_texts(order.texts, text.tokenizer, order.config.max_positions)
+        try:
+            return read_texts(order.texts, text.tokenizer, order.config.max_positions, quantized)
+        except EdgeformerError:
+            if order.precision.name != "fp32" or order.texts.measured is not None:
+                raise
+            return None  # these graphs need none, and nobody has named one
     for path in (order.texts.measured, order.texts.calibration):
         if path is not None:
             raise EdgeformerError(
                 f"the bundle has no tokenizer, so that `{path}` cannot be read; leave it out: the "
                 "model is then measured on what it writes itself"
             )
-    return own_text(decoder)
+    return own_text(decoder) if quantized else None
 
 
 def _quantized(
@@ -282,9 +320,10 @@ class _Stages:
 
 
 @contextmanager
-def _stages(progress: bool, wanted: Precision) -> Iterator[_Stages]:
+def _stages(progress: bool, order: _Order) -> Iterator[_Stages]:
     form = "{desc:<28}{bar:20} {n_fmt}/{total_fmt} [{elapsed}]"
-    total = STAGES if wanted.quantize is None else QUANTIZED_STAGES
+    total = STAGES + AUDIT_STAGES * order.audited
+    total += QUANTIZE_STAGES * (order.precision.quantize is not None)
     with tqdm(total=total, disable=not progress, leave=False, bar_format=form) as bar:
         yield _Stages(bar)
 

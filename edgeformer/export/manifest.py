@@ -33,6 +33,7 @@ def write_manifest(
     config: ModelConfig,
     target: str,
     precision: Precision,
+    runs: Sequence[str],
     embedding: Embedding | None,
     capacity: int,
     chunk: int,
@@ -44,7 +45,10 @@ def write_manifest(
     pinned: Sequence[Pin],
     golden: Golden,
 ) -> None:
-    """Write manifest.json, last of all files; it has passed the check that a device applies."""
+    """Write manifest.json, last of all files; it has passed the check that a device applies.
+
+    `runs`: the precisions of what may run the graphs.
+    """
     manifest = {
         "format": MANIFEST_FORMAT,
         "name": name,
@@ -71,15 +75,15 @@ def write_manifest(
         "sampling": dataclasses.asdict(sampling),
         "quality": _plain(quality),
         "pinned": _plain(tuple(pinned)),
-        "golden": _golden(golden, precision),
+        "golden": _golden(golden, runs),
     }
     (folder / "manifest.json").write_text(manifest_json(manifest), encoding="ascii")
 
 
-def _golden(golden: Golden, precision: Precision) -> dict[str, Any]:
+def _golden(golden: Golden, runs: Sequence[str]) -> dict[str, Any]:
     """Limits are those of what can run the graphs: of fp32 ones, FP16 engines too."""
     found = Measured(golden.largest_logit_error, golden.largest_kl, golden.top1)
-    limits = {name: limits_of(name, found) for name in precision.runs}
+    limits = {name: limits_of(name, found) for name in runs}
     return {**dataclasses.asdict(golden), "top": _plain(golden.top), "limits": _plain(limits)}
 
 

@@ -42,8 +42,10 @@ class Texts:
     tokens: int = TOKENS
 
 
-def read_texts(texts: Texts, tokenizer: Tokenizer, positions: int) -> Reading:
-    """Windows of min(256, positions) tokens.
+def read_texts(
+    texts: Texts, tokenizer: Tokenizer, positions: int, calibrate: bool = True
+) -> Reading:
+    """Windows of min(256, positions) tokens; nothing to calibrate with unless that is wanted.
 
     Calibration never sees what is measured: it reads a text of its own, or the sample (behind the
     measured part, where that is the sample too). Raises EdgeformerError where a text cannot be
@@ -53,13 +55,16 @@ def read_texts(texts: Texts, tokenizer: Tokenizer, positions: int) -> Reading:
     path = texts.measured or _sample()
     ids = _ids(path, tokenizer, texts.tokens + CALIBRATION)
     windows = windows_of(ids, window, texts.tokens)
+    measured = EvalText(path.name, _sha256(path))
+    if not calibrate:
+        return Reading(measured, windows, torch.empty(0, window, dtype=torch.int64))
     if texts.calibration is not None:
         rest = _ids(texts.calibration, tokenizer, CALIBRATION)
     elif texts.measured is None:
         rest = ids[sum(map(len, windows)) :]
     else:
         rest = _ids(_sample(), tokenizer, CALIBRATION)
-    return Reading(EvalText(path.name, _sha256(path)), windows, _sequences(rest, window))
+    return Reading(measured, windows, _sequences(rest, window))
 
 
 def own_text(decoder: Decoder, seed: int = 0) -> Reading:

@@ -13,12 +13,16 @@ from torch import nn
 from edgeformer.bundle import read_manifest
 from edgeformer.errors import CheckFailed
 from edgeformer.export import export_decoder
+from edgeformer.export.build import export_recipe
 from edgeformer.export.graphs import assemble, skeleton, trace
 from edgeformer.export.measure import kl, measured
 from edgeformer.export.operators import check_operators
 from edgeformer.export.pinned import PREFIX
+from edgeformer.export.recipe import GoldenPrompt, GraphSize, ModelSource, Recipe
 from edgeformer.export.weights import WeightsFile
+from edgeformer.nn.checkpoint import save_checkpoint
 from edgeformer.nn.layers import Norm
+from edgeformer.nn.pins import STREAM, half_copy
 from tests.export.graph_rows import CAPACITY, CHUNK, callable_graph
 from tests.nn.choices import CHOICES, PLAIN, PROMPT, choice_decoder, random_decoder
 from tests.nn.rows import Rows
@@ -159,7 +163,7 @@ def test_statistics_in_half_precision_are_refused_with_the_layer(tmp_path):
     norm = HalfNorm(PLAIN, PLAIN.d_model)
     norm.load_state_dict(decoder.blocks[1].attention_norm.state_dict())
     decoder.blocks[1].attention_norm = norm.eval()
-    wanted = r"blocks\.1\.attention_norm has an activation of 1e\+06, beyond 65504 \(in pow\)"
+    wanted = r"blocks\.1\.attention_norm \(in pow\) has an activation of 1e\+06, beyond 65504"
     with pytest.raises(CheckFailed, match=wanted):
         export_decoder(decoder, tmp_path / "b", **OPTIONS)
     assert os.listdir(tmp_path) == []
@@ -173,19 +177,48 @@ def scaled(path: str, factor: float):
 
 
 @pytest.mark.parametrize(
-    ("path", "factor", "named"),
+    ("path", "factor", "wanted"),
     [
-        ("blocks.1.ff.up", 3e2, r"blocks\.1\.ff has .* \(in mul\)"),
-        ("blocks.0.attention.qkv", 3e2, r"blocks\.0\.attention has .* \(in \w*m\w*\)"),
-        ("blocks.0.attention.qkv", 3e4, r"blocks\.0\.attention\.qkv has .* \(in linear\)"),
-        ("head", 3e4, r"the head has an activation of .* \(in addmm\)"),
-        ("blocks.0.ff.down", 1e6, r"blocks\.0\.ff\.down has a result that is no number"),
+        ("blocks.1.ff.up", 3e2, ["blocks.1.ff.down", STREAM]),
+        ("blocks.0.attention.qkv", 3e2, ["blocks.0.attention"]),
+        ("blocks.0.ff.down", 1e6, ["blocks.0.ff.down", STREAM]),
     ],
 )
-def test_an_infinity_is_refused_and_its_layer_named(path, factor, named, tmp_path):
+@pytest.mark.parametrize("given", (True, False), ids=("given", "loaded"))
+def test_what_overflows_is_fp32_in_the_bundle(path, factor, wanted, given, tmp_path):
+    decoder = scaled(path, factor)
+    if given:
+        made = export_decoder(decoder, tmp_path / "b", **OPTIONS)
+    else:
+        save_checkpoint(tmp_path / "checkpoint", decoder)
+        graph = GraphSize(OPTIONS["capacity"], OPTIONS["chunk"])
+        golden = GoldenPrompt(None, PROMPT)
+        model = ModelSource(source=str(tmp_path / "checkpoint"))
+        recipe = Recipe("b", model, graph=graph, golden=golden, precision="fp16")
+        made = export_recipe(recipe, tmp_path / "b")
+    manifest = read_manifest(str(made.path / "manifest.json"))
+    assert [pin.module for pin in manifest.pinned] == wanted
+    assert "beyond 65504" in manifest.pinned[0].why
+    assert made.golden.largest_kl < 1e-3
+    model = onnx.load(str(made.path / "prefill.onnx"))
+    typed = half_copy(decoder, wanted)
+    stored = {t.name.removesuffix(".transpose"): t for t in model.graph.initializer}
+    for name, weight in typed.named_parameters():
+        array = onnx.numpy_helper.to_array(stored[name])
+        array = array.T if stored[name].name.endswith(".transpose") else array
+        assert np.array_equal(array, weight.detach().numpy()), name
+
+
+@pytest.mark.parametrize(
+    ("path", "factor", "named"),
+    [
+        ("blocks.0.attention.qkv", 3e4, r"blocks\.0\.attention .* a key or value"),
+        ("head", 3e4, r"step in fp16 differs from PyTorch .*: KL"),  # logits of 100000
+    ],
+)
+def test_what_no_pin_saves_is_refused_and_its_layer_named(path, factor, named, tmp_path):
     with pytest.raises(CheckFailed, match=named) as caught:
         export_decoder(scaled(path, factor), tmp_path / "b", **OPTIONS)
-    assert "fp32" in str(caught.value)
     assert caught.value.exit_code == 1
     assert os.listdir(tmp_path) == []
 
@@ -199,7 +232,7 @@ def test_the_callers_decoder_stays_as_it_is(tmp_path):
 
 
 class Rounded(nn.Module):
-    """Another function in half precision."""
+    """Another function of one token, in half precision."""
 
     def __init__(self, inner: nn.Module) -> None:
         super().__init__()
@@ -207,13 +240,13 @@ class Rounded(nn.Module):
 
     def forward(self, x):
         y = self.inner(x)
-        return y * 1.5 if x.dtype == torch.float16 else y
+        return y * 1.5 if x.dtype == torch.float16 and len(x) == 1 else y
 
 
 def test_a_step_that_goes_wrong_in_half_precision_alone_is_found(tmp_path):
     decoder = random_decoder(PLAIN)
     decoder.blocks[1].ff = Rounded(decoder.blocks[1].ff)
-    with pytest.raises(CheckFailed, match=r"PyTorch step in fp16 differs .* at step 1 of 32"):
+    with pytest.raises(CheckFailed, match=r"PyTorch step in fp16 differs .* at step 2 of 32"):
         export_decoder(decoder, tmp_path / "b", **OPTIONS)
 
 
