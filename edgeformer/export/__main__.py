@@ -150,13 +150,12 @@ def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
             f"against PyTorch in fp32: KL at most {golden.largest_kl:.2g} nats a step, the same "
             f"likeliest token in {golden.top1:.1%} of the steps"
         )
-    if exported.fp16 is not None:
-        lines += [f"in FP32: {pin.module}: {pin.why}" for pin in exported.fp16.pins]
-        if exported.fp16.refused:
-            lines.append(
-                f"note: FP16 engines of it are refused ({exported.fp16.refused}); build it with "
-                "--precision fp32"
-            )
+    lines += [f"in FP32: {pin.module}: {pin.why}" for pin in exported.fp16.pins]
+    if exported.fp16.refused:
+        lines.append(
+            f"note: FP16 engines of it are refused ({exported.fp16.refused}); build it with "
+            "--precision fp32"
+        )
     if recipe.precision == "fp16" and recipe.target == "jetson-nano":
         lines.append(
             "note: TensorRT 8.2 builds FP16 engines from fp32 graphs; it parses fp16 graphs, but "

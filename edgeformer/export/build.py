@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from tqdm import tqdm
 
+from edgeformer.contract import Graph
 from edgeformer.errors import EdgeformerError
 from edgeformer.export import parity
 from edgeformer.export.fp16 import InFp16, in_fp16, name_pinned
@@ -27,6 +28,7 @@ from edgeformer.export.source import Source, check_capacity, given_model
 from edgeformer.export.store import trace_both, write_graphs
 from edgeformer.export.tokenizer import Written, write_words
 from edgeformer.export.words import Words
+from edgeformer.manifest_embedding import Embedding
 from edgeformer.manifest_quality import Quality
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
@@ -45,7 +47,7 @@ class Exported:
     golden: parity.Golden
     text: Written | None
     quality: Quality | None
-    fp16: InFp16 | None  # where graphs, or engines that are built of them, are FP16
+    fp16: InFp16  # of the graphs, or of engines that are built of them
 
 
 @dataclass(frozen=True)
@@ -188,50 +190,30 @@ def _export(
         reading = _reading(order, text, decoder)
         stage("run PyTorch")
         ref = _golden_run(order, decoder, prompt_ids)
-        fp16 = _in_fp16(order, decoder, reading, ref, stage) if order.audited else None
-        if fp16 is not None and fp16.pins:
-            if precision == "fp16":
-                retold = config, traced, precision, host, parameters, stage.inside, fp16.modules
-                drafts = trace_both(*retold)
-            else:
-                name_pinned(drafts, decoder, fp16.modules)
+        fp16 = _in_fp16(order, decoder, reading, ref, stage)
+        pins = fp16.modules
+        if pins and precision == "fp16":
+            drafts = trace_both(config, traced, precision, host, parameters, stage.inside, pins)
+        elif pins:
+            name_pinned(drafts, decoder, pins)
         if order.precision.quantize is not None:
             drafts = _quantized(order, drafts, decoder, reading, stage)
         graphs, table = write_graphs(folder, drafts, decoder, precision, host, stage)
         parameters.clear()
         if precision == "fp16":
-            typed = (to_half if traced is None else half_copy)(decoder, fp16.modules)
+            typed = (to_half if traced is None else half_copy)(decoder, pins)
             ref = parity.half_reference(ref, typed, capacity, order.chunk)
             del typed
         if order.precision.quantize is None:
             del decoder
             give_back()
-        golden = parity.check_graphs(
-            folder, graphs, config, ref, capacity, order.chunk, stage, precision, table
-        )
-        quality = None if fp16 is None else fp16.measured
+        checked = capacity, order.chunk, stage, precision, table
+        golden = parity.check_graphs(folder, graphs, config, ref, *checked)
+        quality = fp16.measured
         if order.precision.quantize is not None:
             quality = _measured(order, decoder, folder / graphs["prefill"].file, reading, stage)
         stage("hash the files")
-        write_manifest(
-            folder,
-            name=order.name,
-            source=order.source,
-            config=config,
-            target=order.target,
-            precision=order.precision,
-            runs=_runs(order, fp16),
-            embedding=table,
-            capacity=capacity,
-            chunk=order.chunk,
-            graphs=graphs,
-            text=text,
-            ends=order.ends if text is None else text.eos_token_ids,
-            sampling=order.sampling,
-            quality=quality,
-            pinned=() if fp16 is None else fp16.pins,
-            golden=golden,
-        )
+        _describe(folder, order, text, graphs, table, fp16, quality, golden)
         total = sum(path.stat().st_size for path in folder.iterdir())
     return Exported(out_dir, total, golden, text, quality, fp16)
 
@@ -248,16 +230,44 @@ def _in_fp16(
     ref: parity.Reference,
     stage: _Stages,
 ) -> InFp16:
+    if not order.audited:
+        return InFp16()
     stage("audit FP16")
     golden = [*ref.prompt_ids, *ref.greedy_ids[:-1]]
     host = order.embedding == "host"
     return in_fp16(decoder, order.precision.name, host, reading, golden, order.gate, stage.inside)
 
 
-def _runs(order: _Order, fp16: InFp16 | None) -> list[str]:
-    """The precisions of what may run the graphs."""
-    refused = fp16 is not None and fp16.refused
-    return [name for name in order.precision.runs if not (refused and name == "fp16")]
+def _describe(
+    folder: Path,
+    order: _Order,
+    text: Written | None,
+    graphs: dict[str, Graph],
+    table: Embedding | None,
+    fp16: InFp16,
+    quality: Quality | None,
+    golden: parity.Golden,
+) -> None:
+    runs = [name for name in order.precision.runs if not (fp16.refused and name == "fp16")]
+    write_manifest(
+        folder,
+        name=order.name,
+        source=order.source,
+        config=order.config,
+        target=order.target,
+        precision=order.precision,
+        runs=runs,
+        embedding=table,
+        capacity=order.capacity,
+        chunk=order.chunk,
+        graphs=graphs,
+        text=text,
+        ends=order.ends if text is None else text.eos_token_ids,
+        sampling=order.sampling,
+        quality=quality,
+        pinned=fp16.pins,
+        golden=golden,
+    )
 
 
 def _reading(order: _Order, text: Written | None, decoder: Decoder) -> Reading | None:
