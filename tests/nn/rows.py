@@ -16,7 +16,7 @@ class Rows:
         self.generator = torch.Generator().manual_seed(seed)
         self.many, self.one = CachedStep(decoder), CachedStep(decoder, one=True)
         self.positions = torch.full((capacity,), -1, dtype=torch.int32)
-        dtype = decoder.embedding.weight.dtype
+        dtype = decoder.dtype
         self.past = [
             (torch.randn(capacity, c.kv_width, generator=self.generator) * GARBAGE).to(dtype)
             for _ in range(2 * c.n_layers)
