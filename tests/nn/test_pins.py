@@ -63,7 +63,7 @@ def test_attention_and_activations_take_the_type_of_their_products():
 
 @pytest.mark.parametrize("name", PINS)
 def test_the_cached_step_with_pins_is_the_uncached_decoder(name):
-    decoder = choice_decoder(name)
+    decoder = random_decoder(CHOICES[name], 1, 0.2)
     typed = half_copy(decoder, PINS[name])
     rows = Rows(typed, 40)
     ids = [(37 * i + 11) % 96 for i in range(30)]
