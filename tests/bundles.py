@@ -20,7 +20,7 @@ BOTH = (ROPE, LEARNED)
 # the model of tiny-rope again: its embedding is looked up outside the graphs, or all is float16
 HOST = os.path.join(FOLDER, "tiny-host")
 HALF = os.path.join(FOLDER, "tiny-half")
-# ... or its weights have 4 bits, in operators that onnxruntime 1.10 does not have
+# ... or its weights have 8 bits, in operators that onnxruntime 1.10 does not have
 BLOCKS = os.path.join(FOLDER, "tiny-blocks")
 
 

@@ -10,14 +10,14 @@ from tests.test_bundle import DELETE, changed
 REFUSED_FIGURES = [
     (["target"], "jetson-orin-nano", "it is for cpu alone"),
     (["dialect"], "portable", "n8 and n4 stand in dialect ort"),
-    (["golden", "limits"], {}, "none for n4"),
+    (["golden", "limits"], {}, "none for n8"),
     (["quality", "tokens"], 0, "tokens"),
     (["quality", "text", "sha256"], "0", "sha256"),
-    (["quality", "precisions", "n4", "perplexity"], "good", "perplexity"),
-    (["quality", "precisions", "n4", "kl"], -1, "kl"),
-    (["quality", "precisions", "n4", "top1"], 1.5, "top1"),
-    (["quality", "precisions", "n4", "allowed"], 0, "allowed"),
-    (["quality", "precisions", "n4", "thresholds", "loss"], DELETE, "loss"),
+    (["quality", "precisions", "n8", "perplexity"], "good", "perplexity"),
+    (["quality", "precisions", "n8", "kl"], -1, "kl"),
+    (["quality", "precisions", "n8", "top1"], 1.5, "top1"),
+    (["quality", "precisions", "n8", "allowed"], 0, "allowed"),
+    (["quality", "precisions", "n8", "thresholds", "loss"], DELETE, "loss"),
     (["quality", "precisions"], [], "precisions"),
 ]
 

@@ -75,13 +75,17 @@ def measured(
 
 
 def limits_of(precision: str, found: Measured) -> Limits:
-    """What the check on a device allows: of a quantized graph, about what it was here, since
-    other processors round its activations elsewhere."""
+    """What the check on a device allows: of a quantized graph, some times what it was here.
+
+    A difference in the last bit of an activation turns its rounding to 8 bits, so that the same
+    graph of SmolLM2-135M in n8 was 0.049 from float32 with one cut of the prompt and 0.084 with
+    another. A graph that is broken is 1 and more from it.
+    """
     if precision in LIMITS:
         return LIMITS[precision]
-    error, divergence = 1.5 * found.logit_error + 1e-2, 2 * found.kl + 1e-2
+    error, divergence = 3 * found.logit_error + 2e-2, 3 * found.kl + 2e-2
     return Limits(
-        float(f"{error:.3g}"), float(f"{divergence:.3g}"), max(0.0, round(found.top1 - 0.1, 3))
+        float(f"{error:.3g}"), float(f"{divergence:.3g}"), max(0.0, round(found.top1 - 0.15, 3))
     )
 
 

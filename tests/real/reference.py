@@ -20,6 +20,7 @@ from tests.text.hard_strings import HARD_STRINGS
 PROMPTS = (64, 512)  # tokens
 NEW = 128
 START = 3000  # the token of the text where both begin; from others the model repeats itself
+WINDOWS, WINDOW = 16, 256  # tokens whose perplexity is taken, each window with an empty cache
 TEXT = os.path.join(ROOT, "export", "models", "nano-austen", "held_out.txt")
 CHAT = [
     {"role": "system", "content": "Answer with one word."},
@@ -58,8 +59,10 @@ NAMES = {
 def main():
     model, tokenizer = read_model(), read_tokenizer()
     with open(TEXT, encoding="utf-8") as file:
-        ids = tokenizer(file.read()[:20000])["input_ids"][START:]
+        whole = tokenizer(file.read()[:20000])["input_ids"]
+    ids = whole[START:]
     found = {
+        "perplexity": perplexity(model, whole[: WINDOWS * WINDOW]),
         "prompts": [ids[:length] for length in PROMPTS],
         "greedy": [greedy(model, ids[:length]) for length in PROMPTS],
         "texts": [[text, tokenizer(text)["input_ids"]] for text in HARD_STRINGS],
@@ -104,6 +107,14 @@ def read_model() -> LlamaForCausalLM:
     assert (missing, unexpected) == (["lm_head.weight"], []), (missing, unexpected)
     model.tie_weights()
     return model.eval()
+
+
+def perplexity(model: LlamaForCausalLM, ids: list[int]) -> float:
+    """Of what follows the first token of each window."""
+    windows = torch.tensor(ids).reshape(WINDOWS, WINDOW)
+    with torch.inference_mode():
+        losses = [model(w[None], labels=w[None]).loss.double() for w in windows]
+    return float(torch.stack(losses).mean().exp())
 
 
 def greedy(model: LlamaForCausalLM, prompt: list[int]) -> list[int]:

@@ -26,6 +26,13 @@ def test_128_greedy_tokens_are_those_of_transformers(which, model, reference):
     assert [token for token, _ in tokens] == expected
 
 
+def test_float32_has_the_perplexity_of_transformers(model, reference):
+    quality = model.bundle.manifest.quality
+    assert quality.text.name == "held_out.txt"
+    assert quality.tokens == 16 * 255
+    assert quality.perplexity == pytest.approx(reference["perplexity"], rel=1e-3)
+
+
 def test_every_text_has_the_ids_of_transformers(model, reference):
     assert len(reference["texts"]) >= 300
     for text, ids in reference["texts"]:
