@@ -93,8 +93,13 @@ class _Audit:
         self.decoder, self.progress = decoder, progress
         self.pins: dict[str, str] = {}
         for name, weight in decoder.named_parameters():
-            if why := lost(weight):
-                self._pin(name.rpartition(".")[0], name, why)
+            path, _, kind = name.rpartition(".")
+            # what is added to larger numbers may be small
+            factor = kind == "weight" and not getattr(
+                decoder.get_submodule(path), "plus_one", False
+            )
+            if why := lost(weight, factor):
+                self._pin(path, name, why)
 
         self.error = 0.0  # of the residual stream behind the last block
 

@@ -51,7 +51,7 @@ def in_fp16(
     if precision == "fp16" and host and "embedding" in (pin.module for pin in found.pins):
         (why,) = (pin.why for pin in found.pins if pin.module == "embedding")
         raise Unfit(f"the embedding has {why}, and outside the graphs it is FP16 as they are")
-    if reading is None:
+    if reading is None or precision not in ("fp32", "fp16"):  # others have a row of their own
         return InFp16(found.pins)
     wrong = misses(found.quality, gate.thresholds("fp16"))
     if wrong and precision == "fp32" and not gate.allow:

@@ -70,8 +70,8 @@ def rounded(module: nn.Module, path: str = "", most: float = LARGEST) -> Iterato
             hook.remove()
 
 
-def lost(weight: torch.Tensor) -> str:
-    """Why FP16 cannot hold these weights, or ""."""
+def lost(weight: torch.Tensor, factor: bool = True) -> str:
+    """Why FP16 cannot hold these weights, or "". `factor`: whether small ones count."""
     largest = missing = total = 0.0
     for part in weight.detach().reshape(-1).split(SLICE):
         half = part.half().float()
@@ -81,7 +81,7 @@ def lost(weight: torch.Tensor) -> str:
         total += float(part.square().sum(dtype=torch.float64))
     if not largest <= LARGEST:
         return f"a weight of {largest:.3g}, beyond 65504"
-    if missing > MOST_LOSS**2 * total:
+    if factor and missing > MOST_LOSS**2 * total:
         share = (missing / total) ** 0.5
         return f"weights that lose {share:.1%}: most are below 6.1e-5, where FP16 is coarse"
     return ""

@@ -192,6 +192,15 @@ def test_weights_too_small_for_fp16_are_pinned():
     assert "below 6.1e-5" in {pin.module: pin.why for pin in found.pins}["blocks.0.ff.up"]
 
 
+def test_small_numbers_that_are_added_to_larger_ones_are_no_loss():
+    """Biases, and the weights of norms that scale by 1 + weight."""
+    decoder = random_decoder(dataclasses.replace(PLAIN, ff_bias=True, norm_plus_one=True), 1)
+    with torch.no_grad():
+        decoder.blocks[0].ff.up.bias.mul_(1e-6)
+        decoder.blocks[0].ff_norm.weight.mul_(1e-6)
+    assert audit(decoder, TEXT).pins == ()
+
+
 @pytest.mark.parametrize(
     ("norm", "up", "wanted"),
     [
