@@ -22,6 +22,8 @@ HOST = os.path.join(FOLDER, "tiny-host")
 HALF = os.path.join(FOLDER, "tiny-half")
 # ... or its weights have 8 bits, in operators that onnxruntime 1.10 does not have
 BLOCKS = os.path.join(FOLDER, "tiny-blocks")
+# ... or its products are int8, their inputs rounded at each step: onnxruntime 1.10 runs that
+INT8 = os.path.join(FOLDER, "tiny-int8")
 
 
 def copied(source, folder):

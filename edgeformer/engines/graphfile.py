@@ -8,7 +8,7 @@ from edgeformer.onnxfile import BYTES, VARINT, message_fields, varint
 
 # TensorProto types: bytes of an element, and whether an engine may halve it.
 ELEMENT_BYTES = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 12: 4, 13: 8, 16: 2}
-FLOAT, INT8, INT32, INT64, FLOAT16 = 1, 3, 6, 7, 10
+FLOAT, UINT8, INT8, INT32, INT64, FLOAT16 = 1, 2, 3, 6, 7, 10
 MOST_VALUES = 64  # of a constant that holds sizes
 
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
-from edgeformer.engines.graphfile import ELEMENT_BYTES, FLOAT, INT32, INT64, GraphFile, Node
+from edgeformer.engines.graphfile import ELEMENT_BYTES, FLOAT, INT32, INT64, UINT8, GraphFile, Node
 from edgeformer.errors import BundleError
 
 Shape = Tuple[int, ...]
@@ -185,14 +185,38 @@ def _block_rows(node: Node, given: List[Value]) -> List[Value]:
     return [Value(given[1].shape + (width,), given[2].element)]
 
 
+def _rounded(node: Node, given: List[Value]) -> List[Value]:
+    """DynamicQuantizeLinear: steps, scale and zero point."""
+    return [Value(given[0].shape, UINT8), Value((), FLOAT), Value((), UINT8)]
+
+
+def _steps(node: Node, given: List[Value]) -> List[Value]:
+    """QuantizeLinear: of its zero point's type."""
+    return [Value(given[0].shape, given[2].element if len(given) > 2 else UINT8)]
+
+
+def _numbers(node: Node, given: List[Value]) -> List[Value]:
+    return [Value(given[0].shape, FLOAT)]
+
+
+def _integer_product(node: Node, given: List[Value]) -> List[Value]:
+    (made,) = _matmul(node, given[:2])
+    return [Value(made.shape, INT32)]
+
+
 RULES: Dict[str, Any] = {
     "Cast": _cast,
     "Concat": _concat,
+    "DequantizeLinear": _numbers,
+    "DynamicQuantizeLinear": _rounded,
     "Gather": _gather,
     "GatherBlockQuantized": _block_rows,
     "Gemm": _gemm,
     "MatMul": _matmul,
+    "MatMulInteger": _integer_product,
     "MatMulNBits": _block_product,
+    "QuantizeLinear": _steps,
+    "ReduceMax": _reduce,
     "ReduceMean": _reduce,
     "ReduceSum": _reduce,
     "Reshape": _reshape,

@@ -182,7 +182,9 @@ def _export(
         prompt_ids = golden_ids(*prompt, text, config.vocab_size, capacity)
         parameters: dict[str, torch.Tensor] = {}  # where the drafts will find their weights
         host = order.embedding == "host"
-        drafts = trace_both(config, traced, precision, host, parameters, stage)
+        # of two equal weights a trace keeps one, and quantizing tells them apart
+        example = traced if order.precision.quantize is None else None
+        drafts = trace_both(config, example, precision, host, parameters, stage)
         give_back()
         stage("load the weights")
         decoder = load()

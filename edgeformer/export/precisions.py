@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import torch
 
 from edgeformer.errors import EdgeformerError
+from edgeformer.export.dynamic import with_dynamic
 from edgeformer.export.graphs import Traced
 from edgeformer.export.nbits import with_blocks
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.quantize import Format
 from edgeformer.nn.quantize.decoder import quantize_decoder
+from edgeformer.nn.quantize.int8_dynamic import dynamic_int8
 
 Rewrite = Callable[[Traced], Traced]
 # (decoder in float32, calibration ids [sequences, length], progress) -> what is done to each graph.
@@ -54,12 +56,18 @@ def _in_blocks(bits: int) -> Quantize:
     return quantize
 
 
+def _dynamic(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Rewrite:
+    found = dynamic_int8(decoder, ids, progress=progress)
+    return lambda traced: with_dynamic(traced, found)
+
+
 EVERYWHERE = ("jetson-nano", "jetson-orin-nano", "cpu")
 PRECISIONS = {
     entry.name: entry
     for entry in (
         Precision("fp32", EVERYWHERE, ("fp32", "fp16")),
         Precision("fp16", EVERYWHERE, ("fp16",)),
+        Precision("int8-dynamic", EVERYWHERE, ("int8-dynamic",), quantize=_dynamic),
         Precision("n8", ("cpu",), ("n8",), "ort", "1.23", _in_blocks(8)),
         Precision("n4", ("cpu",), ("n4",), "ort", "1.23", _in_blocks(4)),
     )

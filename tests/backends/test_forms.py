@@ -94,6 +94,29 @@ def test_a_worse_run_is_named_by_what_is_worse():
     assert "logit error is nan" in run._replace(largest_logit_error=float("nan")).beyond(limits)
 
 
+def test_dynamic_int8_runs_on_every_onnxruntime_within_its_own_limits():
+    bundle = Bundle.open(bundles.INT8)
+    with open_backend(bundle, "ort", threads=1) as found:
+        assert found.precision == "int8-dynamic"
+        run = golden_run(found, bundle.manifest)
+    limits = bundle.manifest.golden.limits["int8-dynamic"]
+    assert run.beyond(limits) is None
+    assert limits.kl < 3 * bundle.manifest.golden.largest_kl + 0.01, "any model would pass"
+    assert run.largest_logit_error > 1e-3, "nothing was quantized"
+
+
+def test_dynamic_int8_gives_nearly_the_same_in_chunks_and_token_by_token():
+    whole, single = [], []
+    with backend(bundles.INT8) as chunks, backend(bundles.INT8) as tokens:
+        for start in range(0, 48, 16):
+            part = IDS[start : start + 16], range(start, start + 16)
+            whole.extend(chunks.step(*part, range(16)).logits)
+        for i, token in enumerate(IDS[:48]):
+            single.append(tokens.step([token], [i], [0]).logits[0])
+    apart = np.abs(np.array(whole) - np.array(single)).max(axis=1) / np.abs(whole).max()
+    assert 0 < apart.mean() < 0.06
+
+
 def test_weights_in_blocks_run_where_the_operators_are_and_say_so_elsewhere():
     bundle = Bundle.open(bundles.BLOCKS)
     if int(onnxruntime.__version__.split(".")[1]) < 23:

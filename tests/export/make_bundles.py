@@ -21,6 +21,7 @@ RANDOM = {
     Path(bundles.HOST): (1, 0.35),
     Path(bundles.HALF): (1, 0.35),
     Path(bundles.BLOCKS): (1, 0.35),
+    Path(bundles.INT8): (1, 0.35),
     Path(bundles.LEARNED): (8, 0.8),
 }
 PROMPT = "the other thing: "
@@ -74,6 +75,7 @@ MODELS[Path(bundles.HALF)] = _rope, {**_options, "precision": "fp16"}
 # a random model's distributions are flat, and its likeliest tokens change places easily
 _loose = {"precision": "n8", "gate": Gate(max_loss=0.5, max_kl=0.5, min_top1=0.3)}
 MODELS[Path(bundles.BLOCKS)] = _rope, {**_options, **_loose}
+MODELS[Path(bundles.INT8)] = _rope, {**_options, **_loose, "precision": "int8-dynamic"}
 
 
 def make(path: Path, out: Path) -> Exported:

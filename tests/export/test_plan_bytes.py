@@ -53,9 +53,19 @@ def test_weights_are_counted_to_the_byte(name, bundles):
 @pytest.mark.parametrize("name", CHOICES)
 @pytest.mark.parametrize("kind", ["prefill", "decode"])
 def test_sizes_are_those_that_onnx_infers(name, kind, bundles):
-    bundle = Bundle.open(str(bundles[name].path))
+    compare_sizes(Bundle.open(str(bundles[name].path)), kind)
+
+
+@pytest.mark.parametrize("kind", ["prefill", "decode"])
+def test_sizes_of_an_int8_graph_are_those_that_onnx_infers(kind):
+    model = compare_sizes(Bundle.open(bundle_files.INT8), kind)
+    wanted = {"DynamicQuantizeLinear", "MatMulInteger", "ReduceMax"}
+    assert wanted <= {node.op_type for node in model.graph.node}
+
+
+def compare_sizes(bundle, kind):
     graph = bundle.manifest.graphs[kind]
-    model = onnx.load(bundles[name].path / graph.file, load_external_data=False)
+    model = onnx.load(bundle.file(graph.file), load_external_data=False)
     for value in (*model.graph.input, *model.graph.output):
         for dim in value.type.tensor_type.shape.dim:
             if dim.dim_param:
@@ -77,6 +87,7 @@ def test_sizes_are_those_that_onnx_infers(name, kind, bundles):
             assert ours[value.name].element == value.type.tensor_type.elem_type
             compared += 1
     assert compared > 0.7 * len(model.graph.node), "onnx knows most sizes"
+    return model
 
 
 def test_a_tied_table_is_held_twice_and_host_embedding_frees_one(bundles):
