@@ -66,6 +66,7 @@ def in_pytorch(decoder, pins=()):
         return float("inf")
 
 
+T5 = dataclasses.replace(PLAIN, feed_forward="relu", position="none", n_layers=4)
 BROKEN = {
     "activation": (with_weights(blocks__1__ff__up=3e2), ["blocks.1.ff.down", STREAM]),
     "scores": (
@@ -77,6 +78,10 @@ BROKEN = {
     "outlier": (with_outlier(1e5), ["embedding", STREAM]),
     "layernorm": (with_outlier(1e5, norm="layernorm"), ["embedding", STREAM]),
     "gemma": (gemma(2e5), [STREAM, "blocks.2.ff_post_norm"]),
+    "t5": (
+        with_weights(T5, blocks__0__ff__down=3e4, blocks__2__attention__out=3e4),
+        ["blocks.0.ff.down", STREAM, "blocks.2.attention.out"],
+    ),
     "embedding": (with_weights(embedding=3e5), ["embedding", STREAM]),
     "tied": (
         with_weights(dataclasses.replace(PLAIN, tie_embeddings=True), embedding=3e5),

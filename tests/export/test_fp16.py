@@ -7,6 +7,7 @@ import onnx
 import pytest
 import torch
 
+from edgeformer.__main__ import main
 from edgeformer.bundle import Bundle
 from edgeformer.engines.wanted import Asked, check_precision, wanted
 from edgeformer.errors import CheckFailed, EdgeformerError
@@ -46,7 +47,9 @@ def exported(decoder, folder, **options):
 
 
 @pytest.mark.parametrize("precision", ("fp32", "fp16"))
-def test_a_bundle_for_a_jetson_tells_what_fp16_costs_and_what_is_pinned(precision, tmp_path):
+def test_a_bundle_for_a_jetson_tells_what_fp16_costs_and_what_is_pinned(
+    precision, tmp_path, capsys
+):
     options = {"precision": precision, **texts(tmp_path), "gate": Gate(max_loss=0.01)}
     made, bundle = exported(scaled(), tmp_path, **options)
     manifest = bundle.manifest
@@ -58,6 +61,10 @@ def test_a_bundle_for_a_jetson_tells_what_fp16_costs_and_what_is_pinned(precisio
     assert row.top1 > 0.98
     assert set(manifest.golden.limits) == {precision, "fp16"}
     assert made.fp16.refused == ""
+    assert main(["info", bundle.path]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert "in FP32 blocks.1.ff.down: an activation of " in told
+    assert "in FP32 residual: an activation of " in told
 
 
 def test_fp32_graphs_name_what_an_engine_keeps_in_fp32(tmp_path):
