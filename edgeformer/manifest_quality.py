@@ -48,7 +48,7 @@ class Quality(NamedTuple):
 
 
 class Pin(NamedTuple):
-    """A module that is computed in FP32 where the rest is FP16, and why."""
+    """A module that is computed in FP32 where the rest is FP16, or stays out of INT8, and why."""
 
     module: str
     why: str

@@ -94,7 +94,8 @@ def _case(arguments: argparse.Namespace, manifest: Any, place: Place) -> Tuple[A
     target = place.target
     onnxruntime = target.compute_capability is None
     stored = manifest.precision
-    precision = arguments.precision or (stored if onnxruntime else "fp16")
+    fastest = stored if onnxruntime else {"int8-qdq": "int8"}.get(stored, "fp16")
+    precision = arguments.precision or fastest
     if precision in target.refused:
         raise EdgeformerError(f"--precision {precision}: {target.refused[precision]}")
     if precision not in target.precisions and not (onnxruntime and precision == stored):
@@ -116,10 +117,10 @@ def _case(arguments: argparse.Namespace, manifest: Any, place: Place) -> Tuple[A
 def _check_precision(precision: str, stored: str, target: Any) -> None:
     """Which engines come from which graphs, and which TensorRT takes them."""
     export = "export it again: python -m edgeformer.export RECIPE.toml -o BUNDLE --precision "
-    if precision == "int8":
+    if precision == "int8" and stored != "int8-qdq":
         raise EdgeformerError(
-            f"--precision int8 needs a bundle of quantized graphs (int8-qdq); this one holds "
-            f"{stored}, from which fp16 engines are built: use fp16"
+            f"--precision int8 needs a bundle of quantized graphs; this one holds {stored}, from "
+            f"which fp16 engines are built: use fp16, or {export}int8-qdq"
         )
     if target.compute_capability is None:
         if precision != stored:
@@ -127,6 +128,11 @@ def _check_precision(precision: str, stored: str, target: Any) -> None:
                 f"onnxruntime runs graphs as they are, here {stored}; {export}{precision}"
             )
         return
+    if stored == "int8-qdq" and precision != "int8":
+        raise EdgeformerError(
+            f"--precision {precision} needs a bundle of fp32 graphs; this one holds int8-qdq, from "
+            f"which int8 engines are built: use int8, or {export}fp32"
+        )
     if stored == "fp16" and precision != "fp16":
         raise EdgeformerError(
             f"--precision {precision} needs a bundle of fp32 graphs; this one holds fp16, from "

@@ -69,7 +69,7 @@ def check_precision(manifest: Manifest, here: Here, precision: str, force: bool)
         raise EdgeformerError(
             f"{name} holds {stored} graphs and --precision {precision} needs {needed} graphs; "
             + can
-            + ("no export gives quantized ones yet" if needed == INT8 else export.format(needed))
+            + export.format(needed)
         )
     if precision == "fp16" and "fp16" not in manifest.golden.limits:
         raise EdgeformerError(

@@ -21,7 +21,7 @@ from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
 from edgeformer.export.precisions import Precision, check_precision
 from edgeformer.export.publish import check_target, published
-from edgeformer.export.quality import compare, graph_logits, torch_logits
+from edgeformer.export.quality import Logits, compare, graph_logits, torch_logits
 from edgeformer.export.reading import Reading, Texts, own_text, read_texts
 from edgeformer.export.recipe import Recipe, Sampling
 from edgeformer.export.source import Source, check_capacity, given_model
@@ -29,7 +29,7 @@ from edgeformer.export.store import trace_both, write_graphs
 from edgeformer.export.tokenizer import Written, write_words
 from edgeformer.export.words import Words
 from edgeformer.manifest_embedding import Embedding
-from edgeformer.manifest_quality import Quality
+from edgeformer.manifest_quality import Pin, Quality
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.pins import half_copy, to_half
@@ -198,8 +198,9 @@ def _export(
             drafts = trace_both(config, traced, precision, host, parameters, stage.inside, pins)
         elif pins:
             name_pinned(drafts, decoder, pins)
+        left_out: tuple[Pin, ...] = ()
         if order.precision.quantize is not None:
-            drafts = _quantized(order, drafts, decoder, reading, stage)
+            drafts, left_out = _quantized(order, drafts, decoder, reading, stage)
         graphs, table = write_graphs(folder, drafts, decoder, precision, host, stage)
         parameters.clear()
         if precision == "fp16":
@@ -213,9 +214,11 @@ def _export(
         golden = parity.check_graphs(folder, graphs, config, ref, *checked)
         quality = fp16.measured
         if order.precision.quantize is not None:
-            quality = _measured(order, decoder, folder / graphs["prefill"].file, reading, stage)
+            rows = None if table is None else parity.table_of(folder, table)
+            logits = graph_logits(folder / graphs["prefill"].file, config, rows)
+            quality = _measured(order, decoder, logits, reading, stage)
         stage("hash the files")
-        _describe(folder, order, text, graphs, table, fp16, quality, golden)
+        _describe(folder, order, text, graphs, table, fp16, left_out, quality, golden)
         total = sum(path.stat().st_size for path in folder.iterdir())
     return Exported(out_dir, total, golden, text, quality, fp16)
 
@@ -247,6 +250,7 @@ def _describe(
     graphs: dict[str, Graph],
     table: Embedding | None,
     fp16: InFp16,
+    left_out: tuple[Pin, ...],
     quality: Quality | None,
     golden: parity.Golden,
 ) -> None:
@@ -267,7 +271,7 @@ def _describe(
         ends=order.ends if text is None else text.eos_token_ids,
         sampling=order.sampling,
         quality=quality,
-        pinned=fp16.pins,
+        pinned=(*fp16.pins, *left_out),
         golden=golden,
     )
 
@@ -295,20 +299,21 @@ def _reading(order: _Order, text: Written | None, decoder: Decoder) -> Reading |
 
 def _quantized(
     order: _Order, drafts: list[Traced], decoder: Decoder, reading: Reading, stage: _Stages
-) -> list[Traced]:
+) -> tuple[list[Traced], tuple[Pin, ...]]:
     stage("quantize")
-    rewrite = order.precision.quantize(decoder, reading.calibration, stage.inside)
-    return [rewrite(draft) for draft in drafts]
+    found = order.precision.quantize(decoder, reading.calibration, stage.inside)
+    left_out = tuple(Pin(module, why) for module, why in found.left_out.items())
+    return [found.rewrite(draft) for draft in drafts], left_out
 
 
 def _measured(
-    order: _Order, decoder: Decoder, prefill: Path, reading: Reading, stage: _Stages
+    order: _Order, decoder: Decoder, logits: Logits, reading: Reading, stage: _Stages
 ) -> Quality:
     stage("measure the quality")
     total = len(reading.windows)
     found = compare(
         torch_logits(decoder),
-        graph_logits(prefill, order.config),
+        logits,
         reading.windows,
         lambda done: stage.inside(f"window {done} of {total}"),
     )

@@ -53,10 +53,11 @@ def parser() -> argparse.ArgumentParser:
     add("--chunk", type=int, metavar="N", help="most tokens of one prefill step")
     add(
         "--precision",
-        choices=("fp32", "fp16", "int8-dynamic", "n8", "n4"),
+        choices=("fp32", "fp16", "int8-qdq", "int8-dynamic", "n8", "n4"),
         help="of the graphs (default fp32, from which TensorRT up to 10 builds FP16 engines too); "
-        "fp16: half the bundle, for TensorRT 10 and newer; int8-dynamic: products in int8 for ONNX "
-        "Runtime from 1.10 on, on a Jetson Nano's CPU too; n8, n4: weights of 8 or 4 bits in "
+        "fp16: half the bundle, for TensorRT 10 and newer; int8-qdq: for INT8 engines of TensorRT "
+        "(--target jetson-orin-nano); int8-dynamic: products in int8 for ONNX Runtime from 1.10 "
+        "on, on a Jetson Nano's CPU too; n8, n4: weights of 8 or 4 bits in "
         "blocks, for ONNX Runtime on a CPU (--target cpu)",
     )
     add(

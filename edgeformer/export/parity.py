@@ -146,7 +146,7 @@ def check_graphs(
     """Run both graphs, one after the other, and compare the logits of every step."""
     most, dtype = len(ref.prompt_ids) + len(ref.greedy_ids), DTYPES[precision]
     rows, after_prompt = (Rows(config, capacity, most, dtype) for _ in range(2))
-    table = None if embedding is None else _table(folder, embedding)
+    table = None if embedding is None else table_of(folder, embedding)
     stage("run prefill.onnx")
     packed = precision not in LIMITS  # ONNX Runtime computes with blocks only when it packs them
     with _session(folder / graphs["prefill"].file, packed) as session:
@@ -174,7 +174,7 @@ def _torch_step(step: CachedStep, rows: Rows, token_ids: Sequence[int]) -> np.nd
     return logits[0].numpy()
 
 
-def _table(folder: Path, embedding: Embedding) -> np.ndarray:
+def table_of(folder: Path, embedding: Embedding) -> np.ndarray:
     shape = embedding.rows, embedding.width
     return np.memmap(folder / embedding.file, embedding.dtype, "r", embedding.offset, shape)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -11,15 +11,25 @@ from edgeformer.errors import EdgeformerError
 from edgeformer.export.dynamic import with_dynamic
 from edgeformer.export.graphs import Traced
 from edgeformer.export.nbits import with_blocks
+from edgeformer.export.qdq import with_int8
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.quantize import Format
 from edgeformer.nn.quantize.decoder import quantize_decoder
 from edgeformer.nn.quantize.int8_dynamic import dynamic_int8
+from edgeformer.nn.quantize.int8_sensitivity import quantize_int8
 
-Rewrite = Callable[[Traced], Traced]
-# (decoder in float32, calibration ids [sequences, length], progress) -> what is done to each graph.
-# The decoder is the same afterwards.
-Quantize = Callable[[Decoder, torch.Tensor, Callable[[str], None]], Rewrite]
+
+@dataclass(frozen=True)
+class Quantized:
+    """What is done to each graph, and module -> why it stays in floats."""
+
+    rewrite: Callable[[Traced], Traced]
+    left_out: dict[str, str] = field(default_factory=dict)
+
+
+# (decoder in float32, calibration ids [sequences, length], progress). The decoder is the same
+# afterwards.
+Quantize = Callable[[Decoder, torch.Tensor, Callable[[str], None]], Quantized]
 
 OLDEST_ONNXRUNTIME = "1.10"  # the last one for Python 3.6
 TABLES = ("embedding.weight", "head.weight")
@@ -35,6 +45,7 @@ class Precision:
     dialect: str = "portable"
     oldest_onnxruntime: str = OLDEST_ONNXRUNTIME
     quantize: Quantize | None = None
+    host: bool = True  # whether its embedding can be an input: a quantized one stands in the graph
 
 
 def _in_blocks(bits: int) -> Quantize:
@@ -46,19 +57,24 @@ def _in_blocks(bits: int) -> Quantize:
     tables, layers = Format(8), Format(bits)
     method = "nearest" if bits == 8 else "gptq"
 
-    def quantize(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Rewrite:
+    def quantize(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
         def choose(name: str) -> Format | None:
             return tables if name in TABLES else layers
 
         blocks = quantize_decoder(decoder, choose, ids, method, progress, keep=True)
-        return lambda traced: with_blocks(traced, blocks)
+        return Quantized(lambda traced: with_blocks(traced, blocks))
 
     return quantize
 
 
-def _dynamic(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Rewrite:
+def _dynamic(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
     found = dynamic_int8(decoder, ids, progress=progress)
-    return lambda traced: with_dynamic(traced, found)
+    return Quantized(lambda traced: with_dynamic(traced, found))
+
+
+def _in_int8(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
+    found = quantize_int8(decoder, ids, progress=progress)
+    return Quantized(lambda traced: with_int8(traced, found), found.left_out)
 
 
 EVERYWHERE = ("jetson-nano", "jetson-orin-nano", "cpu")
@@ -67,9 +83,10 @@ PRECISIONS = {
     for entry in (
         Precision("fp32", EVERYWHERE, ("fp32", "fp16")),
         Precision("fp16", EVERYWHERE, ("fp16",)),
-        Precision("int8-dynamic", EVERYWHERE, ("int8-dynamic",), quantize=_dynamic),
-        Precision("n8", ("cpu",), ("n8",), "ort", "1.23", _in_blocks(8)),
-        Precision("n4", ("cpu",), ("n4",), "ort", "1.23", _in_blocks(4)),
+        Precision("int8-qdq", ("jetson-orin-nano",), ("int8-qdq", "int8"), quantize=_in_int8),
+        Precision("int8-dynamic", EVERYWHERE, ("int8-dynamic",), quantize=_dynamic, host=False),
+        Precision("n8", ("cpu",), ("n8",), "ort", "1.23", _in_blocks(8), host=False),
+        Precision("n4", ("cpu",), ("n4",), "ort", "1.23", _in_blocks(4), host=False),
     )
 }
 
@@ -82,7 +99,7 @@ def check_precision(name: str, target: str, embedding: str) -> Precision:
             f"precision {name} is for target {' or '.join(found.targets)}, not for {target}; say "
             f"--target {found.targets[0]}, or another --precision"
         )
-    if found.quantize is not None and embedding == "host":
+    if embedding == "host" and not found.host:
         raise EdgeformerError(
             f"precision {name} keeps a quantized embedding in the graph; leave out --embedding host"
         )

@@ -93,8 +93,9 @@ def torch_logits(decoder: Decoder) -> Logits:
     return logits
 
 
-def graph_logits(path: Path, config: ModelConfig) -> Logits:
-    """Of a prefill graph that takes token ids, in ONNX Runtime, over an empty cache."""
+def graph_logits(path: Path, config: ModelConfig, table: np.ndarray | None = None) -> Logits:
+    """Of a prefill graph in ONNX Runtime, over an empty cache. `table`: of the embedding, where the
+    graph takes its rows in place of token ids."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
@@ -104,7 +105,11 @@ def graph_logits(path: Path, config: ModelConfig) -> Logits:
     def logits(ids: Sequence[int]) -> np.ndarray:
         positions = np.arange(len(ids), dtype=np.int32)
         inputs = dict.fromkeys(cache, empty)
-        inputs |= {"token_ids": np.array(ids, np.int32), "positions": positions, "rows": positions}
+        inputs |= {"positions": positions, "rows": positions}
+        if table is None:
+            inputs["token_ids"] = np.array(ids, np.int32)
+        else:
+            inputs["embeddings"] = table[list(ids)]
         inputs["past_positions"] = np.full(1, -1, np.int32)
         return session.run(["logits"], inputs)[0]
 

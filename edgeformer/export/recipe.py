@@ -128,7 +128,9 @@ class Recipe:
     name: str
     model: ModelSource
     target: Literal["jetson-nano", "jetson-orin-nano", "cpu"] = "jetson-nano"
-    precision: Literal["fp32", "fp16", "int8-dynamic", "n8", "n4"] = "fp32"  # of the graphs
+    precision: Literal["fp32", "fp16", "int8-qdq", "int8-dynamic", "n8", "n4"] = (
+        "fp32"  # of the graphs
+    )
     embedding: Literal["graph", "host"] = "graph"  # where token ids become rows of the table
     tokenizer: bool = True  # False: the bundle takes and gives token ids only
     license: str | None = None

@@ -22,6 +22,7 @@ SHAPE_INPUTS = {
     "Squeeze": (1,),
     "ReduceSum": (1,),
 }
+PAIR = ("QuantizeLinear", "DequantizeLinear")
 # Their types are those of what they contain, or the table lists another of their types.
 NO_DATA = ("If", "Loop", "Scan", "Shape", "Size", "Constant", "ConstantOfShape")
 LARGEST_FP16 = 65504.0
@@ -56,6 +57,8 @@ def _dtype(site: Site) -> Iterator[Problem]:
     if site.portable:
         names = _all_but_sizes(node)
         allowed = allowed - {"BOOL"}  # masks are INT32
+        if node.op_type in PAIR:  # which the table lists by one side each
+            allowed = {"FP32", "INT8"}
     elif node.op_type in NO_DATA or not allowed:
         return
     else:
