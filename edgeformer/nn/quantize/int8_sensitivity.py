@@ -12,8 +12,11 @@ from edgeformer.nn.blockwise import embedded, run_block
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.quantize.int8 import HEAD, Int8, Product, calibrated, in_int8
 
-BUDGET = 0.02  # nats of KL, of all products together
-TOKENS = 512  # of the calibration text, on which it is measured
+# Nats of KL, of all products together. On SmolLM2-135M-Instruct, held-out text loses twice as much
+# and 0.8 % of perplexity.
+BUDGET = 0.01
+TOKENS = 256  # of the calibration text, on which it is measured
+STEPS = 50  # products are left out one by one, or this many times some
 LOGITS = 2**26  # numbers: fewer tokens where the vocabulary is large
 
 
@@ -59,15 +62,15 @@ def _left_out(
         progress(f"{name} alone")
         alone[name] = run.divergence({name: product})
     order = sorted(alone, key=lambda name: -alone[name])
-    fewest, enough = 0, len(order)  # without as many of the dearest it is not, and is, within
-    while enough - fewest > 1:
-        middle = (fewest + enough) // 2
-        progress(f"without the {middle} dearest products")
-        rest = {name: products[name] for name in order[middle:]}
-        if run.divergence(rest) <= budget:
-            enough = middle
-        else:
-            fewest = middle
+    # Costs add up, to 3 % on SmolLM2-135M: the sum says with how many to begin.
+    enough = 1
+    while sum(alone[name] for name in order[enough:]) > budget:
+        enough += 1
+    while enough < len(order):
+        progress(f"without the {enough} dearest products")
+        if run.divergence({name: products[name] for name in order[enough:]}) <= budget:
+            break
+        enough += max(1, len(order) // STEPS)
     why = "alone in INT8 it costs KL {:.3g}; all that are INT8 may cost {:g} together"
     return {name: why.format(alone[name], budget) for name in order[:enough]}
 
