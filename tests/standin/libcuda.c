@@ -49,6 +49,7 @@ void standin_fault(const char *format, ...) {
 const char *standin_fault_text(void) { return fault; }
 void standin_forget_fault(void) { fault[0] = 0; }
 void standin_set_device(int present) { no_device = !present; }
+void standin_set_capability(int number) { device_capability = number; }  /* as 87 */
 void standin_set_memory(size_t bytes) { total_memory = bytes; }
 /* 1: at the end of a capture; 2: in TensorRT already, which tells it of its own step. */
 void standin_fail_captures(int fail) { capture_fails = fail; }

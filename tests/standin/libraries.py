@@ -92,6 +92,10 @@ class Standin:
     def set_device(self, present):
         self.cuda.standin_set_device(int(present))
 
+    def set_capability(self, number):
+        """Compute capability of the GPU, as 87."""
+        self.cuda.standin_set_capability(number)
+
     def fail_captures(self, fail):
         """1: at the end of a capture; 2: the step that is recorded fails."""
         self.cuda.standin_fail_captures(int(fail))
