@@ -14,6 +14,7 @@ from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.layers import Block
 from edgeformer.nn.quantize.blocks import Blocks, Format
 from edgeformer.nn.quantize.gptq import gptq
+from edgeformer.nn.quantize.grid import on_grid
 from edgeformer.nn.quantize.search import nearest, searched
 
 METHODS = ("nearest", "searched", "gptq")
@@ -29,13 +30,15 @@ def quantize_decoder(
     method: str = "gptq",
     progress: Callable[[str], None] = lambda name: None,
     keep: bool = False,
+    grids: bool = False,
 ) -> dict[str, Blocks]:
     """Blocks by parameter name. The decoder's own weights become what the blocks stand for, or
     with `keep` are what they were: no more than one layer is then in memory twice.
 
     ids: int64 [sequences, length], the calibration text. Each layer is calibrated on what the
     quantized layers before it give. `method`: "nearest" (no text needed), "searched" (scales by
-    the mean square of each input) or "gptq".
+    the mean square of each input) or "gptq". `grids`: matrices of 4 bits that lie on a grid of as
+    many already keep that one.
     """
     if method not in METHODS:
         raise EdgeformerError(f"method is {method!r}; known: {', '.join(METHODS)}")
@@ -51,7 +54,8 @@ def quantize_decoder(
         originals = {linear: linear.weight.clone() for linear in linears.values() if keep}
         for name, linear in linears.items():
             format = choose(name)
-            found[name] = _quantized(linear.weight, format, method, moments[linear])
+            own = on_grid(linear.weight) if grids and format.bits == 4 else None
+            found[name] = own or _quantized(linear.weight, format, method, moments[linear])
             linear.weight.copy_(found[name].dense())
         states = [(run_block(decoder, i, block, x, length), length) for x, length in states]
         for linear, weight in originals.items():
