@@ -17,6 +17,7 @@ from edgeformer.nn.quantize import Format
 from edgeformer.nn.quantize.decoder import quantize_decoder
 from edgeformer.nn.quantize.int8_dynamic import dynamic_int8
 from edgeformer.nn.quantize.int8_sensitivity import quantize_int8
+from edgeformer.nn.quantize.mix import mixed
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,6 @@ class Quantized:
 Quantize = Callable[[Decoder, torch.Tensor, Callable[[str], None]], Quantized]
 
 OLDEST_ONNXRUNTIME = "1.10"  # the last one for Python 3.6
-TABLES = ("embedding.weight", "head.weight")
 
 
 @dataclass(frozen=True)
@@ -48,23 +48,18 @@ class Precision:
     host: bool = True  # whether its embedding can be an input: a quantized one stands in the graph
 
 
-def _in_blocks(bits: int) -> Quantize:
-    """Layers in blocks of 32; embedding and head, which bear 4 bits badly, in 8 bits.
+def _in_8_bits(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
+    """So many bits that no method beats the nearest value: the demo model has a KL of 0.00019 with
+    GPTQ and of 0.00021 without."""
+    blocks = quantize_decoder(decoder, lambda name: Format(8), ids, "nearest", progress, keep=True)
+    return Quantized(lambda traced: with_blocks(traced, blocks))
 
-    8 bits are so many that no method beats the nearest value: the demo model has a KL of 0.00019
-    with GPTQ and of 0.00021 without.
-    """
-    tables, layers = Format(8), Format(bits)
-    method = "nearest" if bits == 8 else "gptq"
 
-    def quantize(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
-        def choose(name: str) -> Format | None:
-            return tables if name in TABLES else layers
-
-        blocks = quantize_decoder(decoder, choose, ids, method, progress, keep=True)
-        return Quantized(lambda traced: with_blocks(traced, blocks))
-
-    return quantize
+def _mixed(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
+    """4 bits, and 8 for embedding, head and what bears 4 badly."""
+    found = mixed(decoder, ids, progress=progress)
+    progress(found.name)
+    return Quantized(lambda traced: with_blocks(traced, found.blocks))
 
 
 def _dynamic(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
@@ -85,8 +80,8 @@ PRECISIONS = {
         Precision("fp16", EVERYWHERE, ("fp16",)),
         Precision("int8-qdq", ("jetson-orin-nano",), ("int8-qdq", "int8"), quantize=_in_int8),
         Precision("int8-dynamic", EVERYWHERE, ("int8-dynamic",), quantize=_dynamic, host=False),
-        Precision("n8", ("cpu",), ("n8",), "ort", "1.23", _in_blocks(8), host=False),
-        Precision("n4", ("cpu",), ("n4",), "ort", "1.23", _in_blocks(4), host=False),
+        Precision("n8", ("cpu",), ("n8",), "ort", "1.23", _in_8_bits, host=False),
+        Precision("n4", ("cpu",), ("n4",), "ort", "1.23", _mixed, host=False),
     )
 }
 
