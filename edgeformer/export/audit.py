@@ -29,7 +29,8 @@ from edgeformer.nn.pins import STREAM, float32_modules, half_copy
 HEADROOM = 2.0  # other texts than ours may give larger numbers
 MOST_ERROR = 0.02  # of the residual stream; rounding alone gives 2e-3 in a model of 30 layers
 GROWTH = 1.5  # what a block may make of an error that is there already
-AT_ONCE = 2048  # tokens of a forward pass
+AT_ONCE = 1024  # tokens of a forward pass
+PIECE = 64  # tokens whose logits are in memory at once
 ADVICE = "export it in fp32 and build FP32 engines; nothing was written"
 
 T = TypeVar("T")
@@ -203,17 +204,22 @@ class _Audit:
             for n, ids in enumerate(part.ids.tolist()):
                 rows = slice(n * length, (n + 1) * length)
                 states[tuple(ids)] = part.exact[rows], part.half[rows]
+        # by the identity of a piece: the same words may stand behind others
+        pieces = [
+            [piece for w in group for piece in _pieces(w, states)] for group in (windows, also)
+        ]
+        known = {id(ids): (exact, half) for group in pieces for ids, exact, half in group}
 
         def candidate(ids: Sequence[int]) -> np.ndarray:
             with self._watched(ends, ""):
-                return ends.logits(states[tuple(ids)][1]).numpy()
+                return ends.logits(known[id(ids)][1]).numpy()
 
         def reference(ids: Sequence[int]) -> np.ndarray:
-            return self.decoder.logits(states[tuple(ids)][0]).numpy()
+            return self.decoder.logits(known[id(ids)][0]).numpy()
 
-        for ids in also:
+        for ids, _, _ in pieces[1]:
             candidate(ids)
-        return compare(reference, candidate, windows) if windows else None
+        return compare(reference, candidate, [ids for ids, _, _ in pieces[0]]) if windows else None
 
     def _watched(self, module: nn.Module, path: str) -> AbstractContextManager[None]:
         return rounded(module, path, LARGEST / HEADROOM)
@@ -253,6 +259,19 @@ class _Audit:
             return STREAM in self.pins
         wide = float32_modules(self.decoder, self.pins)
         return all(name in wide for name in float32_modules(self.decoder, [path]))
+
+
+def _pieces(
+    ids: Sequence[int], states: dict[tuple[int, ...], tuple[torch.Tensor, torch.Tensor]]
+) -> Iterator[tuple[list[int], torch.Tensor, torch.Tensor]]:
+    """A window in pieces, ids and both states: all its logits at once would be a large matrix.
+
+    Each piece begins with the token that the one before it ended with, which predicts the next.
+    """
+    exact, half = states[tuple(ids)]
+    for start in range(0, max(1, len(ids) - 1), PIECE):
+        rows = slice(start, start + PIECE + 1)
+        yield list(ids[rows]), exact[rows], half[rows]
 
 
 def _batches(windows: Sequence[Sequence[int]]) -> Iterator[torch.Tensor]:

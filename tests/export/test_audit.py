@@ -268,6 +268,17 @@ def test_texts_that_are_not_measured_must_come_through_too():
     assert audit(decoder, [], also=[[1, 2, 95, 3]]).quality is None
 
 
+def test_pieces_of_a_window_are_measured_behind_what_stands_before_them():
+    """Two windows of 80 tokens that end in the same 16, which are a piece of their own."""
+    decoder = choice_decoder("gqa")
+    texts = [[(41 * i * k + 5) % 96 for i in range(64)] + TEXT[0][:16] for k in (1, 7)]
+    found = audit(decoder, texts).quality
+    wanted = compare(torch_logits(decoder), torch_logits(half_copy(decoder)), texts)
+    assert found.tokens == wanted.tokens == 2 * 79
+    assert found.reference_perplexity == pytest.approx(wanted.reference_perplexity, rel=1e-5)
+    assert found.kl == pytest.approx(wanted.kl, rel=0.5)
+
+
 def test_one_block_at_a_time_is_in_half_precision():
     decoder = random_decoder(dataclasses.replace(PLAIN, n_layers=6), 1)
     block = sum(p.numel() for p in decoder.blocks[0].parameters())
