@@ -29,8 +29,8 @@ from edgeformer.nn.pins import STREAM, float32_modules, half_copy
 HEADROOM = 2.0  # other texts than ours may give larger numbers
 MOST_ERROR = 0.02  # of the residual stream; rounding alone gives 2e-3 in a model of 30 layers
 GROWTH = 1.5  # what a block may make of an error that is there already
-AT_ONCE = 1024  # tokens of a forward pass
-PIECE = 64  # tokens whose logits are in memory at once
+AT_ONCE = 512  # tokens of a forward pass
+PIECE = 32  # tokens whose logits are in memory at once
 ADVICE = "export it in fp32 and build FP32 engines; nothing was written"
 
 T = TypeVar("T")

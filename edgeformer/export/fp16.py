@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from edgeformer.export.audit import Unfit, audit
 from edgeformer.export.gate import Gate, misses, passed
 from edgeformer.export.graphs import Traced
+from edgeformer.export.memory import give_back
 from edgeformer.export.pinned import name_nodes
 from edgeformer.export.reading import Reading
 from edgeformer.manifest_quality import Pin, Quality
@@ -42,12 +43,14 @@ def in_fp16(
     serve FP32 engines and a CPU; what FP16 cannot hold is then refused when an engine is built.
     """
     windows = [] if reading is None else reading.windows
+    give_back()
     try:
         found = audit(decoder, windows, [golden], progress)
     except Unfit as error:
         if precision == "fp32":
             return InFp16(refused=error.reason)
         raise
+    give_back()
     if precision == "fp16" and host and "embedding" in (pin.module for pin in found.pins):
         (why,) = (pin.why for pin in found.pins if pin.module == "embedding")
         raise Unfit(f"the embedding has {why}, and outside the graphs it is FP16 as they are")

@@ -28,7 +28,7 @@ CASTS = ("_to_copy", "to", "half", "float", "type_as")
 MOVES = (*CASTS, "cat", "clone", "detach", "embedding", "_unsafe_view", "index_select", "reshape")
 SMALLEST = 2.0**-14  # of FP16's normal numbers: what is below may be taken for 0
 MOST_LOSS = 0.01  # of a matrix, as a share of its norm; rounding alone takes 2e-4
-SLICE = 1 << 23  # numbers of a matrix that are float32 at once
+SLICE = 1 << 20  # numbers of a matrix that are float32 at once
 
 
 class TooLarge(Exception):
