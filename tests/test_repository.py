@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HOST_PACKAGES = {"torch", "onnx", "transformers", "safetensors", "tqdm", "tokenizers", "tomllib"}
 HOST_PACKAGES |= {"gguf", "huggingface_hub"}
 # Large and for one command each, which says so when they are missing; and what a board brings.
-ON_REQUEST = {"rdata", "matplotlib", "tensorrt", "pycuda"}
+ON_REQUEST = {"rdata", "matplotlib", "tensorrt", "pycuda", "llama_cpp"}
 
 
 def tracked_files():
