@@ -22,6 +22,7 @@ from tqdm import tqdm
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.graphs import Traced, assemble, skeleton, trace
 from edgeformer.export.nbits import with_blocks
+from edgeformer.export.qdq import with_int8
 from edgeformer.export.quality import (
     WINDOW,
     Logits,
@@ -41,12 +42,17 @@ from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.families.load import Plan, load_decoder, plan_decoder
 from edgeformer.nn.quantize import Blocks, Format
 from edgeformer.nn.quantize.decoder import quantize_decoder
+from edgeformer.nn.quantize.int8_sensitivity import quantize_int8
 from edgeformer.nn.quantize.stored import stored_blocks
 from edgeformer.nn.sources import open_source
 from edgeformer.nn.sources.source import Source
 
-FORM = re.compile(r"fp32|stored|n(4|8)(?:-b(\d+))?(-zero)?(?:-(nearest|searched|gptq))?")
+FORM = re.compile(
+    r"fp32|stored|n(4|8)(?:-b(\d+))?(-zero)?(?:-(nearest|searched|gptq))?"
+    r"|int8-qdq(?:-(max|percentile|entropy|error))?"
+)
 FORMS = "fp32,n8,n4"
+INT8 = "int8-qdq"
 TABLE = Format(8)  # embedding and head, in every form: they bear 4 bits badly
 
 
@@ -84,7 +90,9 @@ def _parser() -> argparse.ArgumentParser:
         epilog="forms: fp32; n8 and n4: weights of 8 and 4 bits in blocks for ONNX Runtime on a "
         "CPU, with a suffix for each choice, as in n4-b64-zero-searched: block size (default b32), "
         "zero points, and how values are chosen (nearest, searched, or the default gptq); stored: "
-        "the 8- or 4-bit blocks of a GGUF file as they are. Embedding and head have 8 bits.",
+        "the 8- or 4-bit blocks of a GGUF file as they are. Embedding and head have 8 bits. "
+        "int8-qdq: INT8 products for TensorRT, the inputs' ranges chosen by max (default), "
+        "percentile, entropy or error, as in int8-qdq-entropy.",
     )
     add = parser.add_argument
     add("model", metavar="PATH_OR_HUB_ID", help="folder, GGUF file or hub id")
@@ -96,16 +104,16 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _format(form: str) -> tuple[Format | None, str]:
-    """The format of the layers (None: as it is) and the method."""
+    """The format of the layers (None: as it is, or INT8) and the method, or INT8's calibrator."""
     found = FORM.fullmatch(form)
     if found is None:
         raise EdgeformerError(
-            f"--forms has {form[:40]!r}; say fp32, stored, n8, n4, or n4-b64-zero-searched and the "
-            "like"
+            f"--forms has {form[:40]!r}; say fp32, stored, int8-qdq, n8, n4, or "
+            "n4-b64-zero-searched and the like"
         )
-    bits, block, zero, method = found.groups()
+    bits, block, zero, method, calibrator = found.groups()
     if bits is None:
-        return None, ""
+        return None, calibrator or "max"
     return Format(int(bits), int(block or 32), not zero), method or "gptq"
 
 
@@ -138,7 +146,7 @@ def _run(
                 f"`{source.where}` stores no matrix as Q8_0, Q4_0 or Q4_1; leave out the form "
                 "stored"
             )
-    elif format is not None:
+    elif format is not None or form.startswith(INT8):
         whole = len(calibration) // window
         if not whole and method != "nearest":
             raise EdgeformerError(
@@ -146,11 +154,14 @@ def _run(
                 f"needs {window}: give a longer --eval-text or fewer --tokens"
             )
         ids = torch.tensor(list(calibration[: whole * window])).reshape(whole, window)
+    traced = trace(skeleton(decoder.config), "prefill", decoder.state_dict())
+    if form.startswith(INT8):
+        traced = with_int8(traced, quantize_int8(decoder, ids, method))
+    elif format is not None:
         tables = ("embedding.weight", "head.weight")
         blocks = quantize_decoder(
             copy.deepcopy(decoder), lambda n: TABLE if n in tables else format, ids, method
         )
-    traced = trace(skeleton(decoder.config), "prefill", decoder.state_dict())
     path = _written(with_blocks(traced, blocks) if blocks else traced, folder)
     size = sum(file.stat().st_size for file in folder.iterdir())
     return size, graph_logits(path, decoder.config)

@@ -1,6 +1,7 @@
 """`quality`: figures of real graphs, and words for whoever asks for what there is not."""
 
 import json
+import re
 
 import gguf
 import pytest
@@ -42,6 +43,16 @@ def test_the_table_has_a_line_for_each_form(checkpoint, capsys):
     assert [line.split()[0] for line in said[2:]] == ["n4-b32-zero-nearest", "n8-nearest"]
 
 
+def test_int8_for_tensorrt_is_measured_with_any_calibrator(checkpoint, capsys):
+    forms = ["int8-qdq", "int8-qdq-max", "int8-qdq-percentile"]
+    assert main(["quality", *checkpoint, "--forms", ",".join(["fp32", *forms]), "--json"]) == 0
+    fp32, default, most, cut = json.loads(capsys.readouterr().out)
+    assert default == {**most, "form": "int8-qdq"}
+    assert fp32["kl"] < 1e-6 < most["kl"] < 0.5
+    assert most["kl"] != cut["kl"]
+    assert most["bytes"] < fp32["bytes"]
+
+
 def test_stored_blocks_lose_no_more_than_those_rounded_again(tmp_path, capsys):
     metadata = pieces_metadata("bpe")
     torch.manual_seed(0)
@@ -71,6 +82,7 @@ def test_stored_blocks_lose_no_more_than_those_rounded_again(tmp_path, capsys):
         (["--forms", "n5"], "--forms has 'n5'"),
         (["--forms", "n4-b20"], "bits must be 4 or 8"),
         (["--forms", "stored"], "stores no matrix as Q8_0"),
+        (["--forms", "int8-qdq-mode"], "--forms has 'int8-qdq-mode'"),
         (["--eval-text", "nowhere.txt"], "`nowhere.txt` is no file"),
         (["--tokens", "40"], "predicts 39 tokens, at least 64"),
         (["--tokens", "100000"], "calibration needs 80"),
@@ -79,3 +91,25 @@ def test_stored_blocks_lose_no_more_than_those_rounded_again(tmp_path, capsys):
 def test_what_cannot_be_measured_is_said(change, reason, checkpoint, capsys):
     assert main(["quality", *checkpoint, "--forms", "n4", *change]) == 2
     assert reason in capsys.readouterr().err
+
+
+def test_int8_calibrated_with_another_language_is_measured_like_any_other(checkpoint, tmp_path):
+    text = tmp_path / "text.txt"
+    german = "Es ist eine allgemein anerkannte Wahrheit, dass ein Junggeselle. "
+    text.write_text(TEXT[:240] + german * 9)
+    words = [checkpoint[0], "--eval-text", str(text), "--tokens", "240", "--forms", "int8-qdq"]
+    assert main(["quality", *words]) == 0
+
+
+@pytest.mark.parametrize(
+    "content, reason",
+    [
+        (b"", "is empty"),
+        (b"one", "calibration needs 80"),
+        (bytes(range(256)) * 40, "is a binary file"),
+    ],
+)
+def test_texts_that_say_nothing_are_refused(content, reason, checkpoint, tmp_path, capsys):
+    (tmp_path / "text.txt").write_bytes(content)
+    assert main(["quality", *checkpoint, "--forms", "int8-qdq"]) == 2
+    assert re.search(reason, capsys.readouterr().err)

@@ -1,5 +1,9 @@
 """How far the numbers of an activation reach, from a histogram of their magnitudes.
 
+"max" is best for language models: on SmolLM2-135M-Instruct, smoothed, all products but the head in
+INT8, KL is 0.035 with it and 0.067 with the 99.99th percentile. What clipping takes away are the
+few huge activations that attention rests on.
+
 Percentile and entropy are those of `onnxruntime.quantization`. Its collector is not used: it widens
 its histogram by as many bins as it takes when larger numbers come, however many these are. Ours
 has the whole text before it and a fixed number of bins.
