@@ -15,7 +15,7 @@ RESULTS = os.path.join(ROOT, ".cache", "tiers")
 PAGE = os.path.join(ROOT, "docs", "tiers.md")
 BEGIN, END = "<!-- made by python -m tests.tiers -->\n", "<!-- end of the tables -->"
 
-# Column -> the kinds of rows that its tests have. int8-qdq graphs are not exported yet.
+# Column -> the kinds of rows that its tests have.
 COLUMNS = {
     "lint 8.2": ("choice", "family"),
     "lint 8.5": ("choice", "family"),
@@ -23,7 +23,7 @@ COLUMNS = {
     "lint 10": ("choice", "family"),
     "rtx fp32": ("choice", "family", "preset"),
     "rtx fp16": ("choice", "family", "preset"),
-    "rtx int8": (),
+    "rtx int8": ("choice", "family"),
     "standin 8.6": ("choice",),
     "standin 10.3": ("choice",),
     "standin 11": ("choice",),

@@ -39,7 +39,8 @@ def _drafts(decoder: Decoder, precision: str) -> list[Traced]:
         decoder = decoder.to(TORCH[precision])
         return [trace(decoder, kind) for kind in KINDS]
     generator = torch.Generator().manual_seed(0)
-    ids = torch.randint(decoder.config.vocab_size, (2, 32), generator=generator)
+    length = min(32, decoder.config.max_positions)
+    ids = torch.randint(decoder.config.vocab_size, (64 // length, length), generator=generator)
     found = quantize_int8(decoder, ids, smooth=False, budget=float("inf"))
     like, weights = skeleton(decoder.config), decoder.state_dict()
     return [with_int8(trace(like, kind, weights), found) for kind in KINDS]
