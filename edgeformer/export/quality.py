@@ -16,6 +16,7 @@ from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 
 WINDOW = 256  # tokens that are read in one go; each begins with an empty cache
+ROWS = 32  # of logits that are compared at once
 LEAST_TOKENS = 64  # predicted ones: below, every figure is noise
 
 # Logits of every token of a window: ids [T] -> float32 [T, vocab].
@@ -50,15 +51,17 @@ def compare(
     """
     tokens, nats, reference_nats, divergence, equal = 0, 0.0, 0.0, 0.0, 0
     for done, ids in enumerate(windows):
-        theirs = _log_probabilities("float32", reference(ids))
-        ours = _log_probabilities("the reduced precision", candidate(ids))
-        target = torch.tensor(ids[1:])[:, None]
-        nats -= float(ours.gather(1, target).sum(dtype=torch.float64))
-        reference_nats -= float(theirs.gather(1, target).sum(dtype=torch.float64))
-        gap = (theirs.exp() * (theirs - ours)).sum(-1)  # [T - 1]
-        divergence += float(gap.sum(dtype=torch.float64))
-        equal += int((theirs.argmax(-1) == ours.argmax(-1)).sum())
-        tokens += len(target)
+        theirs, ours = reference(ids), candidate(ids)
+        for start in range(0, len(ids) - 1, ROWS):  # a whole window of a large vocabulary is much
+            rows = slice(start, min(start + ROWS, len(ids) - 1))
+            p = _log_probabilities("float32", theirs, rows)
+            q = _log_probabilities("the reduced precision", ours, rows)
+            target = torch.tensor(ids[rows.start + 1 : rows.stop + 1])[:, None]
+            nats -= float(q.gather(1, target).sum(dtype=torch.float64))
+            reference_nats -= float(p.gather(1, target).sum(dtype=torch.float64))
+            equal += int((p.argmax(-1) == q.argmax(-1)).sum())
+            divergence += float((p.exp() * (p - q)).sum(-1).sum(dtype=torch.float64))
+            tokens += len(target)
         progress(done + 1)
     if tokens < LEAST_TOKENS:
         raise EdgeformerError(
@@ -116,10 +119,10 @@ def graph_logits(path: Path, config: ModelConfig, table: np.ndarray | None = Non
     return logits
 
 
-def _log_probabilities(what: str, logits: np.ndarray) -> torch.Tensor:
-    """float32 [T - 1, vocab]; the last token of a window predicts nothing that is known."""
-    found = torch.from_numpy(logits[:-1]).float()
+def _log_probabilities(what: str, logits: np.ndarray, rows: slice) -> torch.Tensor:
+    """float32 [rows, vocab]; the last token of a window predicts nothing that is known."""
+    found = torch.from_numpy(logits[rows]).float()
     if not torch.isfinite(found).all():
-        bad = int((~torch.isfinite(found)).any(-1).nonzero()[0])
+        bad = rows.start + int((~torch.isfinite(found)).any(-1).nonzero()[0])
         raise CheckFailed(f"{what} gives logits that are no numbers, first after token {bad + 1}")
     return found.log_softmax(-1)
