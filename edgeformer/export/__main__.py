@@ -108,6 +108,13 @@ def _export(args: argparse.Namespace) -> None:
     else:
         wanted = recipe.source_recipe(args.model)
     wanted = _resized(wanted, args)
+    if wanted.target == "cpu" and wanted.precision == "fp32":
+        for option in ("--eval-text", "--calibration-text"):
+            if getattr(args, option[2:].replace("-", "_")) is not None:
+                raise EdgeformerError(
+                    f"{option} is about a reduced precision, and fp32 for target cpu is none; "
+                    "leave it out, or say --precision"
+                )
     if wanted.model.source is not None and is_hub_id(wanted.model.source):
         # a recipe can hold it, so that nobody has typed it
         named = f"{args.recipe} names" if args.recipe and args.model is None else "--model is"
@@ -156,6 +163,10 @@ def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
             f"note: FP16 engines of it are refused ({exported.fp16.refused}); build it with "
             "--precision fp32"
         )
+    elif exported.quality is None and recipe.target != "cpu" and recipe.precision == "fp32":
+        why = "for want of one that the model reads: give --eval-text FILE"
+        why = "the bundle reads none" if exported.text is None else why
+        lines.append(f"note: FP16 was tried on the golden run alone and on no text, {why}")
     if recipe.precision == "fp16" and recipe.target == "jetson-nano":
         lines.append(
             "note: TensorRT 8.2 builds FP16 engines from fp32 graphs; it parses fp16 graphs, but "

@@ -131,6 +131,7 @@ def test_a_loss_beyond_the_recipe_ends_with_1_the_table_and_no_bundle(tmp_path, 
         (["--precision", "n4", "--embedding", "host"], "leave out --embedding host"),
         (["--precision", "n8", "--eval-text", "/nowhere"], "cannot read the text"),
         (["--precision", "n8", "--no-tokenizer"], "has no tokenizer"),
+        (["--precision", "fp32"], "--eval-text is about a reduced precision"),
     ],
 )
 def test_what_cannot_be_measured_or_stored_is_a_mistake_of_the_user(
