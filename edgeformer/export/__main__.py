@@ -157,7 +157,9 @@ def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
             f"against PyTorch in fp32: KL at most {golden.largest_kl:.2g} nats a step, the same "
             f"likeliest token in {golden.top1:.1%} of the steps"
         )
-    lines += [f"in FP32: {pin.module}: {pin.why}" for pin in exported.fp16.pins]
+    if exported.note:
+        lines.append(f"quantized: {exported.note}")
+    lines += [f"in FP32: {pin.module}: {pin.why}" for pin in exported.pinned]
     if exported.fp16.refused:
         lines.append(
             f"note: FP16 engines of it are refused ({exported.fp16.refused}); build it with "

@@ -16,7 +16,6 @@ from edgeformer.export import parity
 from edgeformer.export.fp16 import InFp16, in_fp16, name_pinned
 from edgeformer.export.gate import Gate, passed
 from edgeformer.export.golden_prompt import golden_ids
-from edgeformer.export.graphs import Traced
 from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
 from edgeformer.export.precisions import Precision, check_precision
@@ -48,6 +47,8 @@ class Exported:
     text: Written | None
     quality: Quality | None
     fp16: InFp16  # of the graphs, or of engines that are built of them
+    pinned: tuple[Pin, ...]  # all that stays in floats, whatever the reason
+    note: str  # how it was quantized, or ""
 
 
 @dataclass(frozen=True)
@@ -198,29 +199,33 @@ def _export(
             drafts = trace_both(config, traced, precision, host, parameters, stage.inside, pins)
         elif pins:
             name_pinned(drafts, decoder, pins)
-        left_out: tuple[Pin, ...] = ()
+        quantized = None
         if order.precision.quantize is not None:
-            drafts, left_out = _quantized(order, drafts, decoder, reading, stage)
+            stage("quantize")
+            quantized = order.precision.quantize(decoder, reading.calibration, stage.inside)
+            drafts = [quantized.rewrite(draft) for draft in drafts]
         graphs, table = write_graphs(folder, drafts, decoder, precision, host, stage)
         parameters.clear()
         if precision == "fp16":
             typed = (to_half if traced is None else half_copy)(decoder, pins)
             ref = parity.half_reference(ref, typed, capacity, order.chunk)
             del typed
-        if order.precision.quantize is None:
+        if quantized is None:
             del decoder
             give_back()
         checked = capacity, order.chunk, stage, precision, table
         golden = parity.check_graphs(folder, graphs, config, ref, *checked)
         quality = fp16.measured
-        if order.precision.quantize is not None:
+        if quantized is not None:
             rows = None if table is None else parity.table_of(folder, table)
             logits = graph_logits(folder / graphs["prefill"].file, config, rows)
             quality = _measured(order, decoder, logits, reading, stage)
         stage("hash the files")
-        _describe(folder, order, text, graphs, table, fp16, left_out, quality, golden)
+        pinned = (*fp16.pins, *(quantized.pins if quantized is not None else ()))
+        _describe(folder, order, text, graphs, table, fp16, pinned, quality, golden)
         total = sum(path.stat().st_size for path in folder.iterdir())
-    return Exported(out_dir, total, golden, text, quality, fp16)
+    note = "" if quantized is None else quantized.note
+    return Exported(out_dir, total, golden, text, quality, fp16, pinned, note)
 
 
 def _golden_run(order: _Order, decoder: Decoder, prompt_ids: Sequence[int]) -> parity.Reference:
@@ -250,7 +255,7 @@ def _describe(
     graphs: dict[str, Graph],
     table: Embedding | None,
     fp16: InFp16,
-    left_out: tuple[Pin, ...],
+    pinned: tuple[Pin, ...],
     quality: Quality | None,
     golden: parity.Golden,
 ) -> None:
@@ -271,7 +276,7 @@ def _describe(
         ends=order.ends if text is None else text.eos_token_ids,
         sampling=order.sampling,
         quality=quality,
-        pinned=(*fp16.pins, *left_out),
+        pinned=pinned,
         golden=golden,
     )
 
@@ -295,15 +300,6 @@ def _reading(order: _Order, text: Written | None, decoder: Decoder) -> Reading |
                 "model is then measured on what it writes itself"
             )
     return own_text(decoder) if quantized else None
-
-
-def _quantized(
-    order: _Order, drafts: list[Traced], decoder: Decoder, reading: Reading, stage: _Stages
-) -> tuple[list[Traced], tuple[Pin, ...]]:
-    stage("quantize")
-    found = order.precision.quantize(decoder, reading.calibration, stage.inside)
-    left_out = tuple(Pin(module, why) for module, why in found.left_out.items())
-    return [found.rewrite(draft) for draft in drafts], left_out
 
 
 def _measured(

@@ -12,6 +12,7 @@ from edgeformer.export.dynamic import with_dynamic
 from edgeformer.export.graphs import Traced
 from edgeformer.export.nbits import with_blocks
 from edgeformer.export.qdq import with_int8
+from edgeformer.manifest_quality import Pin
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.quantize import Format
 from edgeformer.nn.quantize.decoder import quantize_decoder
@@ -22,10 +23,16 @@ from edgeformer.nn.quantize.mix import mixed
 
 @dataclass(frozen=True)
 class Quantized:
-    """What is done to each graph, and module -> why it stays in floats."""
+    """What is done to each graph, module (or its weight) -> why it stays in floats, and a word on
+    how it was done."""
 
     rewrite: Callable[[Traced], Traced]
     left_out: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def pins(self) -> tuple[Pin, ...]:
+        return tuple(Pin(n.removesuffix(".weight"), why) for n, why in self.left_out.items())
 
 
 # (decoder in float32, calibration ids [sequences, length], progress). The decoder is the same
@@ -58,13 +65,12 @@ def _in_8_bits(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], No
 def _mixed(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
     """4 bits, and 8 for embedding, head and what bears 4 badly."""
     found = mixed(decoder, ids, progress=progress)
-    progress(found.name)
-    return Quantized(lambda traced: with_blocks(traced, found.blocks))
+    return Quantized(lambda traced: with_blocks(traced, found.blocks), note=found.name)
 
 
 def _dynamic(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
     found = dynamic_int8(decoder, ids, progress=progress)
-    return Quantized(lambda traced: with_dynamic(traced, found))
+    return Quantized(lambda traced: with_dynamic(traced, found), found.left_out)
 
 
 def _in_int8(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
