@@ -43,7 +43,7 @@ def test_a_new_folder_appears_with_its_parents(tmp_path):
 def test_every_file_of_a_bundle_is_for_whom_the_umask_allows(umask, tmp_path):
     before = os.umask(umask)
     try:
-        export_decoder(choice_decoder("gqa"), tmp_path / "b", name="b", chunk=8)
+        export_decoder(choice_decoder("gqa"), tmp_path / "b", name="b", chunk=8, target="cpu")
     finally:
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "b").iterdir()}
@@ -147,12 +147,12 @@ def test_a_place_that_cannot_be_written_is_a_clear_error(tmp_path):
 def test_a_full_disk_leaves_the_old_bundle(limit, tmp_path):
     """A limit on the size of a file gives the same kind of error in the middle of a write."""
     decoder, target = choice_decoder("gqa"), tmp_path / "b"
-    export_decoder(decoder, target, name="old", chunk=8)
+    export_decoder(decoder, target, name="old", chunk=8, target="cpu")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
     try:
         with pytest.raises(EdgeformerError, match=r"no room to write .* nothing was"):
-            export_decoder(decoder, target, name="new", chunk=8, force=True)
+            export_decoder(decoder, target, name="new", chunk=8, target="cpu", force=True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert os.listdir(tmp_path) == ["b"]
@@ -180,7 +180,8 @@ torch.set_num_threads(1)
 decoder = choice_decoder("gqa")
 print("ready", flush=True)
 for generation in range(10**6):
-    export_decoder(decoder, sys.argv[1], name=f"g{generation}", capacity=12, force=True)
+    name = f"g{generation}"
+    export_decoder(decoder, sys.argv[1], name=name, capacity=12, target="cpu", force=True)
 """
 
 
@@ -215,5 +216,7 @@ def test_kill_9_of_an_export_leaves_a_bundle_that_opens(tmp_path):
     killed(EXPORTS, target, random.uniform(0.5, 1.5))
     if target.exists():
         Bundle.open(str(target)).verify_hashes()
-    export_decoder(choice_decoder("gqa"), target, name="last", capacity=12, force=True)
+    export_decoder(
+        choice_decoder("gqa"), target, name="last", capacity=12, target="cpu", force=True
+    )
     assert os.listdir(tmp_path) == ["b"]

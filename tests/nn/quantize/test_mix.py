@@ -8,11 +8,12 @@ import pytest
 import torch
 from gguf.quants import dequantize, quantize
 
+from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.quantize import Format, nearest
 from edgeformer.nn.quantize.divergence import Divergence
 from edgeformer.nn.quantize.grid import on_grid
 from edgeformer.nn.quantize.mix import TABLES, mixed
-from tests.nn.choices import choice_decoder
+from tests.nn.choices import choice_decoder, random_decoder
 
 Q = gguf.GGMLQuantizationType
 IDS = (torch.arange(160) * 7 % 96).reshape(4, 40)
@@ -67,6 +68,14 @@ def test_a_model_on_a_grid_keeps_it_to_the_last_number():
             wanted = decoder.get_parameter(name)
             assert (blocks.dense() - wanted).abs().max() < 1e-5 * wanted.abs().max()
     assert sum(b.offsets is not None for b in found.blocks.values()) == 6
+
+
+def test_blocks_have_64_inputs_where_they_come_out_even():
+    decoder = random_decoder(ModelConfig(96, 64, 1, 4, 96, 40))
+    found = mixed(decoder, IDS, budget=1e9)
+    layers = {name: b for name, b in found.blocks.items() if name not in TABLES}
+    sizes = {decoder.get_parameter(n).shape[1]: b.format.block for n, b in layers.items()}
+    assert sizes == {64: 64, 96: 32}
 
 
 def divergence(decoder, found):
