@@ -182,7 +182,10 @@ def test_no_document_speaks_of_an_option_that_no_program_has():
         assert named <= offered, document
 
 
-@pytest.mark.parametrize("document", DOCUMENTS)
+@pytest.mark.parametrize(
+    "document",
+    [d if d == "README.md" else pytest.param(d, marks=pytest.mark.slow) for d in DOCUMENTS],
+)
 def test_commands_and_examples_of_a_document_work(document, folder):
     """In the document's own order: what one block makes, the next one reads.
 

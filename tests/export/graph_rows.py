@@ -30,6 +30,7 @@ class Bundles:
                 capacity=CAPACITY,
                 chunk=CHUNK,
                 golden_prompt=PROMPT,
+                target="cpu",  # what FP16 would make of it is not asked here
             )
         return self.made[name]
 
