@@ -173,6 +173,9 @@ def _check_together(manifest: Manifest, where: str) -> None:
             f"{where} has dialect {manifest.dialect} with precision {manifest.precision}; "
             f"{' and '.join(BLOCKS)} stand in dialect ort, all others in portable"
         )
+    measured = {} if manifest.quality is None else manifest.quality.precisions
+    if manifest.precision not in ("fp32", "fp16") and manifest.precision not in measured:
+        raise BundleError(f"{where}: quality says nothing of {manifest.precision}")
     if manifest.dialect == "ort" and manifest.target != "cpu":
         raise BundleError(f"{where} has dialect ort for {manifest.target}; it is for cpu alone")
     if manifest.embedding is not None:

@@ -57,11 +57,15 @@ class Pin(NamedTuple):
 def quality(value: Any, where: str) -> Quality:
     entry = js.record(value, where, Quality._fields)
     precisions = js.table(entry["precisions"], where + ".precisions")
+    if not precisions:
+        raise BundleError(
+            f"{where}.precisions is empty; where nothing was measured, {where} is null"
+        )
     return Quality(
         js.optional(entry["text"], where + ".text", _text),
         js.integer(entry["tokens"], where + ".tokens", 1, js.MOST_INT32),
         js.integer(entry["window"], where + ".window", 1, js.MOST_INT32),
-        js.number(entry["perplexity"], where + ".perplexity", 0, LARGEST),
+        js.number(entry["perplexity"], where + ".perplexity", 1, LARGEST),
         {
             name: _measured(found, f"{where}.precisions.{name}")
             for name, found in precisions.items()
@@ -93,7 +97,7 @@ def _measured(value: Any, where: str) -> Measured:
     limits = js.record(entry["thresholds"], where + ".thresholds", Thresholds._fields)
     at = where + ".thresholds."
     return Measured(
-        js.number(entry["perplexity"], where + ".perplexity", 0, LARGEST),
+        js.number(entry["perplexity"], where + ".perplexity", 1, LARGEST),
         js.number(entry["kl"], where + ".kl", 0, LARGEST),
         js.number(entry["top1"], where + ".top1", 0, 1),
         Thresholds(

@@ -19,6 +19,9 @@ REFUSED_FIGURES = [
     (["quality", "precisions", "n8", "allowed"], 0, "allowed"),
     (["quality", "precisions", "n8", "thresholds", "loss"], DELETE, "loss"),
     (["quality", "precisions"], [], "precisions"),
+    (["quality", "precisions"], {}, "precisions is empty"),
+    (["quality", "perplexity"], 0, "perplexity"),
+    (["quality"], None, "quality says nothing of n8"),
 ]
 
 

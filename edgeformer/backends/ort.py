@@ -173,7 +173,8 @@ def _check_release(oldest: str) -> None:
     if _numbers(found) < _numbers(oldest):
         raise EdgeformerError(
             f"this bundle needs onnxruntime {oldest} or newer, {found} is installed; "
-            f"run: python -m pip install 'onnxruntime>={oldest}'"
+            f"run: python -m pip install 'onnxruntime>={oldest}' (there is none for Python 3.6: "
+            "export with --precision int8-dynamic or fp32 instead)"
         )
 
 

@@ -57,7 +57,7 @@ def _described(manifest: Manifest) -> str:
         ),
     ]
     lines += _quality(manifest.quality)
-    lines += [("in FP32", f"{pin.module}: {pin.why}") for pin in manifest.pinned]
+    lines += [("in floats", f"{pin.module}: {pin.why}") for pin in manifest.pinned]
     lines += [(name, f"{entry.bytes} bytes") for name, entry in sorted(manifest.files.items())]
     indent = max(len(name) for name, _ in lines) + 2
     return "".join(f"{name:{indent}}{text}\n" for name, text in lines)
@@ -66,7 +66,7 @@ def _described(manifest: Manifest) -> str:
 def _quality(table: Optional[Quality]) -> List[Tuple[str, str]]:
     """A line for each precision that was measured against float32."""
     if table is None:
-        return [("quality", "fp32: nothing else was measured")]
+        return [("quality", "nothing but the golden run was measured")]
     text = "text of its own" if table.text is None else table.text.name
     lines = []
     for name, row in table.precisions.items():

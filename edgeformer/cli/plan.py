@@ -117,6 +117,12 @@ def _case(arguments: argparse.Namespace, manifest: Any, place: Place) -> Tuple[A
 def _check_precision(precision: str, stored: str, target: Any) -> None:
     """Which engines come from which graphs, and which TensorRT takes them."""
     export = "export it again: python -m edgeformer.export RECIPE.toml -o BUNDLE --precision "
+    if stored in ("n8", "n4", "int8-dynamic") and target.compute_capability is not None:
+        raise EdgeformerError(
+            f"this bundle holds {stored} graphs, which ONNX Runtime runs on a CPU and no TensorRT "
+            "reads; plan it with --target cpu (and --memory MB for another machine), or "
+            f"{export}fp32"
+        )
     if precision == "int8" and stored != "int8-qdq":
         raise EdgeformerError(
             f"--precision int8 needs a bundle of quantized graphs; this one holds {stored}, from "

@@ -108,13 +108,16 @@ def _export(args: argparse.Namespace) -> None:
     else:
         wanted = recipe.source_recipe(args.model)
     wanted = _resized(wanted, args)
-    if wanted.target == "cpu" and wanted.precision == "fp32":
-        for option in ("--eval-text", "--calibration-text"):
-            if getattr(args, option[2:].replace("-", "_")) is not None:
-                raise EdgeformerError(
-                    f"{option} is about a reduced precision, and fp32 for target cpu is none; "
-                    "leave it out, or say --precision"
-                )
+    if args.eval_text and (wanted.target, wanted.precision) == ("cpu", "fp32"):
+        raise EdgeformerError(
+            "--eval-text is about a reduced precision, and fp32 for target cpu is none; leave it "
+            "out, or say --precision"
+        )
+    if args.calibration_text and wanted.precision in ("fp32", "fp16"):
+        raise EdgeformerError(
+            f"--calibration-text is about quantized precisions, and {wanted.precision} is none; "
+            "leave it out, or say --precision"
+        )
     if wanted.model.source is not None and is_hub_id(wanted.model.source):
         # a recipe can hold it, so that nobody has typed it
         named = f"{args.recipe} names" if args.recipe and args.model is None else "--model is"
@@ -159,7 +162,7 @@ def _summarize(recipe: Recipe, bundle: str, exported: Exported) -> None:
         )
     if exported.note:
         lines.append(f"quantized: {exported.note}")
-    lines += [f"in FP32: {pin.module}: {pin.why}" for pin in exported.pinned]
+    lines += [f"in floats: {pin.module}: {pin.why}" for pin in exported.pinned]
     if exported.fp16.refused:
         lines.append(
             f"note: FP16 engines of it are refused ({exported.fp16.refused}); build it with "

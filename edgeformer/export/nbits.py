@@ -99,7 +99,7 @@ def _gather(
     if width % blocks.format.block:
         raise EdgeformerError(
             f"{name} has rows of {width} numbers, which are no whole blocks of "
-            f"{blocks.format.block}; choose a smaller block or leave it out"
+            f"{blocks.format.block}; leave it out, or choose --precision int8-dynamic"
         )
     # The very bytes of the product's matrix, so that a tied table is stored once.
     parts = {key: array.reshape(rows, -1) for key, array in packed.items()}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
+import os
 import platform
 import statistics
 import sys
@@ -25,7 +26,7 @@ from tqdm import tqdm
 from edgeformer.backends import Backend
 from edgeformer.backends.ort import OrtBackend
 from edgeformer.bundle import Bundle
-from edgeformer.errors import EdgeformerError
+from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export.build import export_recipe
 from edgeformer.export.precisions import PRECISIONS
 from edgeformer.export.recipe import Recipe, read_recipe, source_recipe
@@ -67,22 +68,32 @@ def main(words: Sequence[str]) -> int:
     recipe = _recipe(args)
     with tempfile.TemporaryDirectory() as made:
         folder = made if args.output is None else args.output
-        bundles = {name: _exported(recipe, name, Path(folder)) for name in names}
+        refused: dict[str, str] = {}
+        bundles = {}
+        for name in names:
+            try:
+                bundles[name] = _exported(recipe, name, Path(folder), args.force)
+            except CheckFailed as error:
+                refused[name] = str(error)
+        if not bundles:
+            raise CheckFailed("; ".join(f"{name}: {why}" for name, why in refused.items()))
         timed = {n: b for n, b in bundles.items() if n != WIDENED}
         rates = _rates(timed, args.threads, args.rounds, args.new_tokens)
     manifests = {name: bundle.manifest for name, bundle in bundles.items()}
     tables = [manifest.quality for manifest in manifests.values() if manifest.quality is not None]
     table = tables[0] if tables else None
     rows = [_row(name, m, table, rates.get(name, ())) for name, m in manifests.items()]
-    conditions = _conditions(args, manifests[names[0]], table)
+    conditions = _conditions(args, next(iter(manifests.values())), table)
+    if args.json:
+        found = [{**dataclasses.asdict(row), "rate": row.rate} for row in rows]
+        report = {"conditions": conditions, "precisions": found, "refused": refused}
+        print(json.dumps(report), flush=True)
+    else:
+        said = [f"{name:<13} refused: {why}" for name, why in refused.items()]
+        print("\n".join([*_text(rows, conditions), *said]), flush=True)
     if args.plot is not None:
         plot(rows, recipe.name, args.plot)
         print(f"wrote {args.plot}", file=sys.stderr)
-    if args.json:
-        found = [{**dataclasses.asdict(row), "rate": row.rate} for row in rows]
-        print(json.dumps({"conditions": conditions, "precisions": found}))
-    else:
-        print("\n".join(_text(rows, conditions)))
     return 0
 
 
@@ -100,6 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--precisions", default=",".join(PRECISIONS), metavar="P,P", help="(default: %(default)s)")
     add("--plot", type=Path, metavar="FILE", help="size against perplexity: .png, .svg or .pdf")
     add("-o", "--output", metavar="FOLDER", help="keep the bundles in FOLDER (default: none)")
+    add("--force", action="store_true", help="replace bundles that exist in FOLDER")
     add("--eval-text", metavar="FILE", help="what is measured on (default: the shipped sample)")
     add("--calibration-text", metavar="FILE", help="what is calibrated with (same default)")
     add("--tokens", type=int, metavar="N", help="that are measured (default: the recipe's)")
@@ -120,8 +132,8 @@ def _names(text: str) -> list[str]:
 
 
 def _recipe(args: argparse.Namespace) -> Recipe:
-    for option in ("rounds", "new_tokens"):
-        if getattr(args, option) < 1:
+    for option in ("rounds", "new_tokens", "threads"):
+        if getattr(args, option) is not None and getattr(args, option) < 1:
             raise EdgeformerError(f"--{option.replace('_', '-')} must be at least 1")
     recipe = read_recipe(args.model) if args.model.endswith(".toml") else source_recipe(args.model)
     texts = {"text": args.eval_text, "calibration": args.calibration_text, "tokens": args.tokens}
@@ -132,7 +144,7 @@ def _recipe(args: argparse.Namespace) -> Recipe:
     return dataclasses.replace(recipe, quality=dataclasses.replace(recipe.quality, **texts))
 
 
-def _exported(recipe: Recipe, name: str, folder: Path) -> Bundle:
+def _exported(recipe: Recipe, name: str, folder: Path, force: bool) -> Bundle:
     """A bundle of this precision, for the recipe's target where it can be had there."""
     known = PRECISIONS[name].targets
     target = recipe.target if recipe.target in known else known[0]
@@ -141,7 +153,7 @@ def _exported(recipe: Recipe, name: str, folder: Path) -> Bundle:
     path = folder / f"{recipe.name}-{name}"
     shown = sys.stderr.isatty()
     print(f"exporting {name} ...", file=sys.stderr, flush=True)
-    export_recipe(wanted, path, allow_quality_loss=True, force=True, progress=shown)
+    export_recipe(wanted, path, allow_quality_loss=True, force=force, progress=shown)
     return Bundle.open(str(path))
 
 
@@ -239,6 +251,8 @@ def _or_dash(value: float | None, form: str) -> str:
 def _check_plot(path: Path) -> None:
     if path.suffix not in (".png", ".svg", ".pdf"):
         raise EdgeformerError(f"--plot is `{path}`; its name must end with .png, .svg or .pdf")
+    if not os.access(path.parent, os.W_OK) or path.is_dir():
+        raise EdgeformerError(f"--plot is `{path}`, which cannot be written")
     try:
         import matplotlib  # noqa: F401
     except ModuleNotFoundError as error:

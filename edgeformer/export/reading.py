@@ -48,22 +48,22 @@ def read_texts(
     """Windows of min(256, positions) tokens; nothing to calibrate with unless that is wanted.
 
     Calibration never sees what is measured: it reads a text of its own, or the sample (behind the
-    measured part, where that is the sample too). Raises EdgeformerError where a text cannot be
+    measured part, where both are one text). Raises EdgeformerError where a text cannot be
     read, or is too short to calibrate with.
     """
     window = min(WINDOW, positions)
     path = texts.measured or _sample()
     ids = _ids(path, tokenizer, texts.tokens + CALIBRATION)
     windows = windows_of(ids, window, texts.tokens)
-    measured = EvalText(path.name, _sha256(path))
+    digest = _sha256(path)
+    measured = EvalText(path.name, digest)
     if not calibrate:
         return Reading(measured, windows, torch.empty(0, window, dtype=torch.int64))
-    if texts.calibration is not None:
-        rest = _ids(texts.calibration, tokenizer, CALIBRATION)
-    elif texts.measured is None:
+    other = texts.calibration or _sample()
+    if _sha256(other) == digest:
         rest = ids[sum(map(len, windows)) :]
     else:
-        rest = _ids(_sample(), tokenizer, CALIBRATION)
+        rest = _ids(other, tokenizer, CALIBRATION)
     return Reading(measured, windows, _sequences(rest, window))
 
 
@@ -112,4 +112,4 @@ def _sequences(ids: Sequence[int], length: int) -> torch.Tensor:
 
 
 def _sha256(path: Path) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return hashlib.sha256(read_text(path).encode()).hexdigest()

@@ -12,6 +12,8 @@ from edgeformer.errors import EdgeformerError
 
 def read_text(path: Path) -> str:
     """A text file as it is, line ends included."""
+    if path.exists() and not path.is_file():  # a pipe can be read once, and may never end
+        raise EdgeformerError(f"cannot read the text: `{path}` is no regular file")
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -28,7 +30,7 @@ def read_text(path: Path) -> str:
             "convert it first, for example with iconv -t UTF-8"
         ) from error
     if not text.strip():
-        raise EdgeformerError(f"`{path}` is empty: {len(text)} characters; give a text to learn")
+        raise EdgeformerError(f"`{path}` is empty: {len(text)} characters; give another text")
     return text
 
 

@@ -159,9 +159,12 @@ def existing_state(state_file: Path) -> Path:
     return state_file
 
 
-def refuse_existing(folder: Path) -> None:
+def refuse_existing(folder: Path, force: bool = False) -> None:
+    """`force`: what lies in the folder may be replaced, but it must be one."""
+    if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
+        raise EdgeformerError(f"`{folder}` is no folder; give another one")
     for name, option in ((STATE_FILE, "--resume to go on or --force"), (WEIGHTS_FILE, "--force")):
-        if (folder / name).exists():
+        if not force and (folder / name).exists():
             raise EdgeformerError(
                 f"`{folder}` already holds {name}; give {option} to replace it, or another folder"
             )

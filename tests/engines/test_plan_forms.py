@@ -99,3 +99,12 @@ def test_a_host_embedding_is_not_offered_twice(capsys):
     assert json.loads(out)["case"]["embedding"] == "host"
     assert "host embedding" not in out
     assert status == 1
+
+
+@pytest.mark.parametrize("options", [[], ["--precision", "int8"]])
+def test_graphs_that_no_tensorrt_reads_are_not_planned_for_one(capsys, options):
+    for path in (bundles.BLOCKS, bundles.INT8):
+        status, out, err = plan_of(capsys, path, "--target", "jetson-orin-nano", *options)
+        assert (status, out) == (2, "") and "no TensorRT reads" in err
+        status, out, _ = plan_of(capsys, path, "--target", "cpu")
+        assert status == 0 and "running fits" in out

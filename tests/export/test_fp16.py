@@ -63,8 +63,8 @@ def test_a_bundle_for_a_jetson_tells_what_fp16_costs_and_what_is_pinned(
     assert made.fp16.refused == ""
     assert main(["info", bundle.path]) == 0
     told = " ".join(capsys.readouterr().out.split())
-    assert "in FP32 blocks.1.ff.down: an activation of " in told
-    assert "in FP32 residual: an activation of " in told
+    assert "in floats blocks.1.ff.down: an activation of " in told
+    assert "in floats residual: an activation of " in told
 
 
 def test_fp32_graphs_name_what_an_engine_keeps_in_fp32(tmp_path):

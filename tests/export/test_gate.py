@@ -70,6 +70,7 @@ def test_a_precision_that_misses_is_published_only_when_that_is_allowed():
     text = str(caught.value)
     assert "n4: perplexity +50.00%" in text and "--allow-quality-loss" in text
     assert "fp16:" not in text and text.count("%") > 6, "the table is in the message"
+    assert "MISSED" in text and "MISSED, and allowed" not in text
     table = passed({"fp16": good, "n4": bad}, reading, Gate(allow=True))
     assert [row.allowed for row in table.precisions.values()] == [False, True]
     loose = passed({"n4": bad}, reading, Gate(max_loss=0.6, max_kl=0.6, min_top1=0.4))
@@ -132,6 +133,7 @@ def test_a_loss_beyond_the_recipe_ends_with_1_the_table_and_no_bundle(tmp_path, 
         (["--precision", "n8", "--eval-text", "/nowhere"], "cannot read the text"),
         (["--precision", "n8", "--no-tokenizer"], "has no tokenizer"),
         (["--precision", "fp32"], "--eval-text is about a reduced precision"),
+        (["--precision", "fp16"], "--calibration-text is about quantized precisions"),
     ],
 )
 def test_what_cannot_be_measured_or_stored_is_a_mistake_of_the_user(
@@ -157,6 +159,27 @@ def test_calibration_never_sees_what_is_measured(tmp_path):
     from edgeformer.export import reading as module
 
     assert module.SAMPLE.read_text().startswith(text), "the one begins where the other ends"
+
+
+def test_one_text_for_both_is_calibrated_on_behind_what_is_measured(tmp_path):
+    words = tokenizer(tmp_path)
+    (tmp_path / "text").write_text("".join(chr(97 + i // 40 % 26) for i in range(800)))
+    (tmp_path / "copy").write_text((tmp_path / "text").read_text())
+    for other in ("text", "copy"):
+        reading = read_texts(Texts(tmp_path / "text", tmp_path / other, 400), words, 40)
+        seen = {id for window in reading.windows for id in window}
+        assert len(seen) == 10 and not seen & set(reading.calibration.flatten().tolist())
+    sample = read_texts(Texts(tokens=640), words, 64).calibration
+    from edgeformer.export.reading import SAMPLE
+
+    named = read_texts(Texts(SAMPLE, None, 640), words, 64).calibration
+    assert torch.equal(sample, named)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(EdgeformerError, match="no regular file"):
+        read_texts(Texts(tmp_path / "pipe"), tokenizer(tmp_path), 64)
 
 
 @pytest.mark.parametrize(

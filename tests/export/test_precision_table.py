@@ -7,7 +7,10 @@ import pytest
 from edgeformer.bundle import Bundle
 from edgeformer.export.__main__ import main
 from edgeformer.export.precision_table import HEAD
-from tests.export.test_gate import checkpoint
+from edgeformer.nn.checkpoint import save_checkpoint
+from edgeformer.nn.tokenizer_training import make_char_tokenizer
+from tests.export.test_gate import CHARACTERS, TEXT, checkpoint
+from tests.nn.choices import choice_decoder
 
 
 @pytest.fixture
@@ -44,11 +47,35 @@ def test_half_precision_is_measured_but_not_timed_on_a_cpu(model, capsys):
     assert out[3][speed].strip() == "-"
 
 
+def test_a_bundle_that_exists_is_not_replaced_unasked(tmp_path, model, capsys):
+    words = [*model, "--precisions", "n8", "-o", str(tmp_path)]
+    (tmp_path / "tiny-n8").mkdir()
+    (tmp_path / "tiny-n8" / "manifest.json").write_text("{}")
+    assert main(words) == 2
+    assert "--force" in capsys.readouterr().err
+    assert (tmp_path / "tiny-n8" / "manifest.json").read_text() == "{}"
+
+
+def test_a_precision_that_is_refused_is_a_line_of_the_table(tmp_path, capsys):
+    decoder = choice_decoder("gqa")
+    decoder.blocks[0].attention.qkv.weight.data[-8:] *= 1e7  # values that no FP16 cache holds
+    save_checkpoint(tmp_path / "large", decoder, make_char_tokenizer(CHARACTERS))
+    (tmp_path / "text.txt").write_text(TEXT)
+    words = ["precisions", str(tmp_path / "large"), "--eval-text", str(tmp_path / "text.txt")]
+    words += ["--rounds", "1", "--new-tokens", "2", "--precisions"]
+    assert main([*words, "fp32,fp16"]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last.startswith("fp16 ") and "refused: " in last
+    assert main([*words, "fp16"]) == 1
+
+
 @pytest.mark.parametrize(
     ("options", "named"),
     [
         (["--precisions", "fp32,int3"], "'int3'; known: fp32"),
         (["--plot", "p.txt"], ".png, .svg or .pdf"),
+        (["--plot", "nowhere/p.png"], "cannot be written"),
+        (["--threads", "0"], "--threads must be at least 1"),
         (["--rounds", "0"], "--rounds must be at least 1"),
         (["--tokens", "3"], "tokens is 3"),
         (["--eval-text", "/nowhere"], "cannot read the text"),

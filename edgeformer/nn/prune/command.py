@@ -54,8 +54,8 @@ def prune(typed: Settings) -> int:
         notes = read_notes(existing_state(state_file))
         notes["settings"].pop("stop_after", None)
         settings = {**notes["settings"], **settings}
-    elif not force:
-        refuse_existing(folder)
+    else:
+        refuse_existing(folder, force)
     check_intervals(settings)
     _check_numbers(settings)
     task = prepare(settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -84,6 +85,10 @@ def budget_of(settings: Settings, c: ModelConfig) -> Budget:
                 f"--keep is {settings['keep']}; it is a share above 0 and below 1"
             )
         return Budget("parameters", settings["keep"] * parameters(c), parameters)
+    for name in ("megabytes", "flops", "bytes_per_token"):
+        if name in settings and not 0 < settings[name] < math.inf:  # NaN is not either
+            option = "--" + name.replace("_", "-")
+            raise EdgeformerError(f"{option} is {settings[name]}; it must be a number above 0")
     if "parameters" in settings:
         return Budget("parameters", settings["parameters"], parameters)
     if "megabytes" in settings:

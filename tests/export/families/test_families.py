@@ -1,6 +1,6 @@
 """Checkpoints of every family, exported: each says what it says in `transformers`, on both Pythons.
 
-The figures are those of docs/families.md. The first shape of each family is in `make test`.
+The figures are those of docs/families.md. A few of them are in `make test`.
 """
 
 import os

@@ -199,6 +199,8 @@ def test_a_budget_is_kept_and_what_was_tried_is_written_down(command, model, tmp
     "change, reason",
     [
         ([], "how much is to go?"),
+        (["--megabytes", "nan"], "--megabytes is nan; it must be a number above 0"),
+        (["--bytes-per-token", "inf"], "--bytes-per-token is inf"),
         (["--keep", "1.5"], "--keep is 1.5; it is a share above 0 and below 1"),
         (["--parameters", "9000000"], "already; ask for fewer"),
         (["--flops", "100", "--capacity", "99"], "--capacity is 99; it must be from 1 to"),
