@@ -18,7 +18,6 @@ LIMITS = {"fp32": Limits(1e-4, 1e-4, 1.0), "fp16": Limits(5e-2, 1e-2, 0.9)}
 ANY_NUMBER = Limits(1e9, 1e9, 0.0)
 # Of decode.onnx from prefill.onnx with quantized weights: a last bit turns the rounding of an
 # activation to 8 bits, and that the next one's (SmolLM2-135M in int8-qdq: 0.018 and 0.0012 nats).
-# Another graph is 0.3 and more from it.
 SAME = Limits(0.1, 2e-2, 0.9)
 TOP = 8  # logits of a step that a bundle keeps, for the check on a device
 
