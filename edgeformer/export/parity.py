@@ -160,7 +160,7 @@ def check_graphs(
     with _session(folder / graphs["decode"].file, packed) as session:
         rest = [_run(session, after_prompt, [token], table) for token in ref.greedy_ids[:-1]]
     if packed:
-        check_same("decode.onnx differs from prefill.onnx", rest, of_prefill)
+        check_same("decode.onnx differs from prefill.onnx", rest, of_prefill, worst)
     worst = worst.worse(measured("decode.onnx", [first, *rest], ref.logits, precision))
     error, divergence = (float(f"{x:.3g}") for x in (worst.logit_error, worst.kl))
     return Golden(ref.prompt_ids, ref.greedy_ids, error, divergence, worst.top1, top(ref.logits))

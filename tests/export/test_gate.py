@@ -12,7 +12,7 @@ from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export.__main__ import main
 from edgeformer.export.build import export_decoder
 from edgeformer.export.gate import Gate, misses, passed
-from edgeformer.export.measure import check_same
+from edgeformer.export.measure import Measured, check_same
 from edgeformer.export.quality import Quality, compare, graph_logits, torch_logits
 from edgeformer.export.reading import Reading, Texts, own_text, read_texts
 from edgeformer.manifest_quality import Thresholds
@@ -169,12 +169,13 @@ def test_two_forms_of_a_quantized_graph_may_differ_by_roundings_alone():
     wanted = list(logits(ids)[4:])
     noise = np.random.default_rng(0).standard_normal(np.shape(wanted)).astype(np.float32)
     scale = max(1.0, float(np.abs(wanted).max()))
-    check_same("it", [w + 5e-3 * scale * n for w, n in zip(wanted, noise)], wanted)
+    cost = Measured(0.05, 0.05, 0.9)
+    check_same("it", [w + 5e-3 * scale * n for w, n in zip(wanted, noise)], wanted, cost)
     late = list(logits(ids)[3:-1])  # the token before: an order that is off by one
     blind = [logits([i])[0] for i in ids[4:]]  # a cache that is not read
     for wrong in (late, blind, [w * np.float32(np.nan) for w in wanted]):
         with pytest.raises(CheckFailed, match="at step"):
-            check_same("it", wrong, wanted)
+            check_same("it", wrong, wanted, cost)
 
 
 def test_one_text_for_both_is_calibrated_on_behind_what_is_measured(tmp_path):
