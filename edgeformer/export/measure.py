@@ -16,9 +16,9 @@ from edgeformer.manifest_golden import Limits, Top
 # 6e-4, where one step of the golden run in 60 has another likeliest token.
 LIMITS = {"fp32": Limits(1e-4, 1e-4, 1.0), "fp16": Limits(5e-2, 1e-2, 0.9)}
 ANY_NUMBER = Limits(1e9, 1e9, 0.0)
-# Of decode.onnx from prefill.onnx with quantized weights, at least. A last bit turns the rounding of
-# an activation to 8 bits, that the next one's, and so on: SmolLM2-135M in int8-qdq came to 0.026
-# nats in one step of 63, which is what quantizing costs it.
+# Of decode.onnx from prefill.onnx with quantized weights, at least. A last bit turns the rounding
+# of an activation to 8 bits, that the next one's, and so on: SmolLM2-135M in int8-qdq came to
+# 0.026 nats in one step of 63, which is what quantizing costs it.
 SAME = Limits(0.1, 2e-2, 0.9)
 TOP = 8  # logits of a step that a bundle keeps, for the check on a device
 
