@@ -16,11 +16,20 @@ LATER_FUTURE = re.compile(r"^from __future__ import .*\bannotations\b", re.MULTI
 
 def device_files():
     """Paths, relative to the repository, of every Python file of the device half."""
+    return [name for name in _python_files("edgeformer") if not name.startswith(HOST_FOLDERS)]
+
+
+def older_files():
+    """Those that 3.6 must compile: the device half, and the benchmarks, which run there too."""
+    return device_files() + _python_files("benchmarks")
+
+
+def _python_files(top):
     found = []
-    for folder, _, names in os.walk(os.path.join(ROOT, "edgeformer")):
+    for folder, _, names in os.walk(os.path.join(ROOT, top)):
         for name in names:
             path = os.path.relpath(os.path.join(folder, name), ROOT).replace(os.sep, "/")
-            if name.endswith(".py") and not path.startswith(HOST_FOLDERS):
+            if name.endswith(".py"):
                 found.append(path)
     return sorted(found)
 
@@ -40,9 +49,9 @@ def grammar_error(source, name):
 
 
 def main(names):
-    """Check the named files that belong to the device half, or all of it."""
-    device = device_files()
-    chosen = [name for name in names if name in device] if names else device
+    """Check those of the named files that 3.6 must compile, or all of them."""
+    older = older_files()
+    chosen = [name for name in names if name in older] if names else older
     errors = []
     for name in chosen:
         with open(os.path.join(ROOT, name), encoding="utf-8") as file:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests import conftest
-from tests.py36_grammar import HOST_FOLDERS, device_files, grammar_error
+from tests.py36_grammar import HOST_FOLDERS, device_files, grammar_error, older_files
 from tests.test_imports import OPTIONAL
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -97,11 +97,13 @@ def test_what_belongs_to_a_repository_is_there_and_filled():
     assert "TERMS AND CONDITIONS" in (ROOT / "LICENSE").read_text("utf-8")
 
 
-def test_device_half_is_python_36():
+def test_device_half_and_benchmarks_are_python_36():
     device = device_files()
     assert "edgeformer/bundle.py" in device
     assert not [name for name in device if name.startswith(HOST_FOLDERS)]
-    errors = [grammar_error((ROOT / name).read_text("utf-8"), name) for name in device]
+    older = older_files()
+    assert "benchmarks/conditions.py" in older
+    errors = [grammar_error((ROOT / name).read_text("utf-8"), name) for name in older]
     assert not [error for error in errors if error]
 
 

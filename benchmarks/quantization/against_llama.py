@@ -9,13 +9,12 @@ rows of a table. Only models of the plain Llama shape: RoPE over the whole head,
 no biases.
 """
 
-from __future__ import annotations
-
 import ctypes
 import json
 import math
 import sys
 from pathlib import Path
+from typing import Any, Dict, Iterable
 
 import numpy as np
 
@@ -59,7 +58,7 @@ def write(model: str, text: str, folder: Path) -> None:
     (folder / "ours.json").write_text(json.dumps(rows, indent=1))
 
 
-def write_gguf(path: Path, decoder: object, window: int) -> None:
+def write_gguf(path: Path, decoder: Any, window: int) -> None:
     import gguf
     import torch
 
@@ -79,7 +78,7 @@ def write_gguf(path: Path, decoder: object, window: int) -> None:
     writer.add_vocab_size(c.vocab_size)
     writer.add_tokenizer_model("none")
 
-    def pairs(weight: torch.Tensor, heads: int) -> torch.Tensor:
+    def pairs(weight: Any, heads: int) -> Any:
         """Rows in llama.cpp's order: it turns neighbours, we turn halves."""
         return weight.reshape(heads, 2, -1, c.d_model).transpose(1, 2).reshape(-1, c.d_model)
 
@@ -101,7 +100,7 @@ def write_gguf(path: Path, decoder: object, window: int) -> None:
             "ffn_up": up,
             "ffn_down": block.ff.down.weight,
         }
-        tensors |= {f"blk.{i}.{name}": weight for name, weight in made.items()}
+        tensors.update({f"blk.{i}.{name}": weight for name, weight in made.items()})
     for name, weight in tensors.items():
         writer.add_tensor(f"{name}.weight", weight.detach().contiguous().numpy())
     writer.write_header_to_file()
@@ -128,7 +127,7 @@ def measure(folder: Path) -> None:
             n_threads=1, n_threads_batch=1, verbose=False,
         )  # fmt: skip
 
-        def logits(ids: np.ndarray, model: object = model) -> np.ndarray:
+        def logits(ids: np.ndarray, model: Any = model) -> np.ndarray:
             model.reset()
             model.eval(ids.tolist())
             return np.array(model.scores[: len(ids)], np.float32)
@@ -140,7 +139,7 @@ def measure(folder: Path) -> None:
         print(f"| {name} | {r['bytes'] / 1e6:.3f} | {shares} |")
 
 
-def row(folder: Path, found: object, size: int) -> dict[str, float]:
+def row(folder: Path, found: Iterable[np.ndarray], size: int) -> Dict[str, float]:
     windows, wanted = np.load(folder / "windows.npy"), np.load(folder / "reference.npy", "r")
     nats = reference = kl = equal = tokens = 0.0
     for ids, want, got in zip(windows, wanted, found, strict=True):

@@ -8,8 +8,6 @@ timed one token at a time over 64 cached rows, in rounds that alternate between 
 given against the first one. Host environment.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import platform
@@ -18,6 +16,7 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any, Dict, List
 
 import numpy as np
 import onnxruntime
@@ -89,7 +88,7 @@ def _parser() -> argparse.ArgumentParser:
     return made
 
 
-def _mix(form: str, decoder: object, rest: list[int], window: int, folder: Path) -> str:
+def _mix(form: str, decoder: Any, rest: List[int], window: int, folder: Path) -> str:
     whole = len(rest) // window
     ids = torch.tensor(rest[: whole * window]).reshape(whole, window)
     found = mixed(decoder, ids, Format(4), float(form.partition("-")[2]), grids=False)
@@ -99,15 +98,15 @@ def _mix(form: str, decoder: object, rest: list[int], window: int, folder: Path)
 
 
 def _times(
-    paths: dict[str, Path], config: object, rounds: int, threads: int
-) -> dict[str, list[float]]:
+    paths: Dict[str, Path], config: Any, rounds: int, threads: int
+) -> Dict[str, List[float]]:
     """Milliseconds of a token, the median of each round's steps; the first round is not kept."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = threads, 3
     sessions = {
         name: onnxruntime.InferenceSession(str(path), options) for name, path in paths.items()
     }
-    found: dict[str, list[float]] = {name: [] for name in paths}
+    found: Dict[str, List[float]] = {name: [] for name in paths}
     for turn in range(rounds + 1):
         for name, session in sessions.items():
             inputs = {
@@ -115,7 +114,7 @@ def _times(
                 for value in session.get_inputs()
                 if value.name.startswith("past.")
             }
-            inputs |= {"token_ids": np.array([5], np.int32), "rows": np.zeros(1, np.int32)}
+            inputs.update(token_ids=np.array([5], np.int32), rows=np.zeros(1, np.int32))
             inputs["positions"] = np.array([PAST], np.int32)
             inputs["past_positions"] = np.arange(PAST, dtype=np.int32)
             took = []
@@ -128,7 +127,7 @@ def _times(
     return found
 
 
-def _conditions(args: argparse.Namespace, tokens: int) -> dict[str, object]:
+def _conditions(args: argparse.Namespace, tokens: int) -> Dict[str, Any]:
     with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
         names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     return {
