@@ -60,7 +60,6 @@ def write(model: str, text: str, folder: Path) -> None:
 
 def write_gguf(path: Path, decoder: Any, window: int) -> None:
     import gguf
-    import torch
 
     c = decoder.config
     writer = gguf.GGUFWriter(str(path), "llama")
