@@ -37,14 +37,15 @@ def quantize_decoder(
 
     ids: int64 [sequences, length], the calibration text. Each layer is calibrated on what the
     quantized layers before it give. `method`: "nearest" (no text needed), "searched" (scales by
-    the mean square of each input) or "gptq". `grids`: matrices of 4 bits that lie on a grid of as
-    many already keep that one.
+    the mean square of each input) or "gptq". `grids`: matrices that lie on a grid of as many bits
+    already keep that one.
     """
     if method not in METHODS:
         raise EdgeformerError(f"method is {method!r}; known: {', '.join(METHODS)}")
     found: dict[str, Blocks] = {}
     c = decoder.config
-    states = [embedded(decoder, part) for part in ids.split(MOST_AT_ONCE)]
+    text = method != "nearest"
+    states = [embedded(decoder, part) for part in ids.split(MOST_AT_ONCE)] if text else []
     for i, block in enumerate(decoder.blocks):
         progress(f"layer {i + 1} of {c.n_layers}")
         linears = _chosen(block, f"blocks.{i}.", choose)
@@ -54,8 +55,8 @@ def quantize_decoder(
         originals = {linear: linear.weight.clone() for linear in linears.values() if keep}
         for name, linear in linears.items():
             format = choose(name)
-            own = on_grid(linear.weight) if grids and format.bits == 4 else None
-            found[name] = own or _quantized(linear.weight, format, method, moments[linear])
+            own = on_grid(linear.weight, Format(format.bits)) if grids else None
+            found[name] = own or _quantized(linear.weight, format, method, moments.get(linear))
             linear.weight.copy_(found[name].dense())
         states = [(run_block(decoder, i, block, x, length), length) for x, length in states]
         for linear, weight in originals.items():
@@ -66,7 +67,8 @@ def quantize_decoder(
         tables["head.weight"] = decoder.head.weight
     for name, weight in tables.items():
         if (format := choose(name)) is not None:
-            found[name] = searched(weight, format)
+            own = on_grid(weight, Format(format.bits)) if grids else None
+            found[name] = own or searched(weight, format)
             if not keep:
                 weight.copy_(found[name].dense())
     return found
@@ -101,7 +103,10 @@ def _moments(linears: Iterator[nn.Linear]) -> Iterator[dict[nn.Linear, torch.Ten
             handle.remove()
 
 
-def _quantized(weight: torch.Tensor, format: Format, method: str, moments: torch.Tensor) -> Blocks:
+def _quantized(
+    weight: torch.Tensor, format: Format, method: str, moments: torch.Tensor | None
+) -> Blocks:
+    """`moments`: None with the method "nearest" alone."""
     if method == "nearest":
         return nearest(weight, format)
     if method == "searched":

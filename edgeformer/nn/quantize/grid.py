@@ -1,4 +1,4 @@
-"""Weights that were quantized before: blocks whose numbers already lie on a grid of 4 bits.
+"""Weights that were quantized before: blocks whose numbers already lie on a grid of 4 or 8 bits.
 
 Dequantized GGUF, GPTQ or AWQ weights look like any others. To round them anew, to other grids,
 loses as much again as the first rounding did; to find their own loses nothing.
@@ -18,19 +18,27 @@ ROWS = 4096  # outputs that are looked at in one go
 def on_grid(weight: torch.Tensor, format: Format = FORMAT) -> Blocks | None:
     """The blocks of a matrix of which every number is offset + step * (0 to 15), or None.
 
+    With 8 bits every number must be step * (-127 to 127), the largest of a block one of the ends:
+    Q8_0, whose values come out bit for bit.
+
     Offsets are left out (None) where every one is a whole number of steps that a symmetric block
     has, as in Q4_0.
     """
-    first = in_blocks(weight[:1], format.block)
-    if weight.shape[1] % format.block or _steps(first, format) is None:
+    look = _steps if format.bits == 4 else _symmetric_steps
+    if weight.shape[1] % format.block or look(in_blocks(weight[:1], format.block), format) is None:
         return None  # nearly always: at once
     parts = []
     for rows in weight.split(ROWS):
-        found = _steps(in_blocks(rows, format.block), format)
+        found = look(in_blocks(rows, format.block), format)
         if found is None:
             return None
         parts.append(found)
     steps, scales, lowest = (torch.cat(part) for part in zip(*parts, strict=True))
+    zeros = torch.full(scales.shape, format.middle, dtype=torch.uint8)
+    if format.bits == 8:
+        return Blocks(
+            format, weight.shape[1], (steps + format.middle).to(torch.uint8), scales, zeros
+        )
     whole = lowest / scales  # where a block begins, in steps
     shift = whole.round()
     most = steps.amax(-1)
@@ -45,7 +53,6 @@ def on_grid(weight: torch.Tensor, format: Format = FORMAT) -> Blocks | None:
         values, offsets = steps + shift[..., None] + format.middle, None
     else:
         values, offsets = steps, lowest + format.middle * scales
-    zeros = torch.full(scales.shape, format.middle, dtype=torch.uint8)
     return Blocks(format, weight.shape[1], values.to(torch.uint8), scales, zeros, offsets)
 
 
@@ -73,6 +80,19 @@ def _steps(
         return None
     apart = _common(steps)
     return steps / apart[..., None], scales * apart, low
+
+
+def _symmetric_steps(
+    parts: torch.Tensor, format: Format
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None:
+    """Of [outputs, blocks, block]: whole steps from -127 to 127, their size, zeros."""
+    most = parts.abs().amax(-1)
+    scales = torch.where(most > 0, most / (format.middle - 1), torch.ones_like(most))
+    exact = parts / scales[..., None]
+    steps = exact.round()
+    if not ((exact - steps).abs() < EXACT).all():
+        return None
+    return steps, scales, torch.zeros_like(most)
 
 
 def _common(steps: torch.Tensor) -> torch.Tensor:

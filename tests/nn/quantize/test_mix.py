@@ -10,6 +10,7 @@ from gguf.quants import dequantize, quantize
 
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.quantize import Format, nearest
+from edgeformer.nn.quantize.decoder import quantize_decoder
 from edgeformer.nn.quantize.divergence import Divergence
 from edgeformer.nn.quantize.grid import on_grid
 from edgeformer.nn.quantize.mix import TABLES, mixed
@@ -36,6 +37,31 @@ def test_the_grid_of_dequantized_weights_is_found_again(kind, half):
     assert (found.offsets is None) == (kind == Q.Q4_0)
     step = found.scales.abs().repeat_interleave(32, 1)
     assert ((found.dense() - w).abs() <= (0.01 if half else 1e-5) * step + 1e-7).all()
+
+
+def test_eight_bits_are_found_again_bit_for_bit():
+    w = through(Q.Q8_0, weights(300))
+    w[3, 32:64] = 0.0
+    assert torch.equal(on_grid(w, Format(8)).dense(), w)
+    assert on_grid(weights(), Format(8)) is None
+    one = w.clone()
+    one[-1, -1] *= 1.01
+    assert on_grid(one, Format(8)) is None, "one number of them all is off its grid"
+
+
+def test_a_model_of_q8_0_keeps_every_number_in_n8():
+    """Layers, embedding and head; no text is read for it."""
+    decoder = random_decoder(ModelConfig(96, 64, 2, 4, 96, 40, tie_embeddings=False))
+    for p in decoder.parameters():
+        if p.dim() == 2:
+            p.data = through(Q.Q8_0, p.data)
+    none = torch.empty(0, 1, dtype=torch.int64)
+    found = quantize_decoder(decoder, lambda name: Format(8), none, "nearest", grids=True)
+    assert len(found) == 2 * 4 + 2
+    for name, blocks in found.items():
+        assert torch.equal(blocks.dense(), decoder.get_parameter(name)), name
+    rounded = quantize_decoder(decoder, lambda name: Format(8), none, "nearest", keep=True)
+    assert not torch.equal(rounded["head.weight"].dense(), decoder.head.weight)
 
 
 def test_other_weights_have_none():
