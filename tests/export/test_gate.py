@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from edgeformer.export.__main__ import main
 from edgeformer.export.build import export_decoder
 from edgeformer.export.gate import Gate, misses, passed
 from edgeformer.export.measure import Measured, check_same
+from edgeformer.export.precisions import PRECISIONS
 from edgeformer.export.quality import Quality, compare, graph_logits, torch_logits
 from edgeformer.export.reading import Reading, Texts, own_text, read_texts
 from edgeformer.manifest_quality import Thresholds
@@ -227,3 +229,16 @@ def test_what_a_model_writes_itself_is_likely_to_it():
     random = generator.integers(0, decoder.config.vocab_size, np.shape(reading.windows)).tolist()
     assert own < 0.5 * compare(logits, logits, random).perplexity
     assert own_text(decoder).windows == reading.windows, "the same on every machine"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize("name", ["blocks.1.ff.up.weight", "blocks.0.ff_norm.weight"])
+@pytest.mark.parametrize("precision", ["int8-qdq", "int8-dynamic", "n8", "n4"])
+def test_weights_that_are_no_numbers_are_named(precision, name, value):
+    decoder = choice_decoder("gqa")
+    with torch.no_grad():
+        decoder.get_parameter(name).view(-1)[3] = value
+    with pytest.raises(EdgeformerError, match=f"{re.escape(name)} has numbers that are not"):
+        PRECISIONS[precision].quantize(
+            decoder, own_text(choice_decoder("gqa")).calibration, lambda text: None
+        )

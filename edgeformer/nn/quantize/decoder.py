@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.nn.blockwise import MOST_AT_ONCE, embedded, run_block
+from edgeformer.nn.blockwise import MOST_AT_ONCE, check_finite, embedded, run_block
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.layers import Block
 from edgeformer.nn.quantize.blocks import Blocks, Format
@@ -42,6 +42,7 @@ def quantize_decoder(
     """
     if method not in METHODS:
         raise EdgeformerError(f"method is {method!r}; known: {', '.join(METHODS)}")
+    check_finite(decoder)
     found: dict[str, Blocks] = {}
     c = decoder.config
     text = method != "nearest"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 import torch
 
@@ -34,10 +34,14 @@ class Divergence:
         blocks, or of an untied head."""
         layers = self.decoder.config.n_layers
         inside = [int(name.split(".")[1]) for name in changed if name.startswith("blocks.")]
-        first = min(inside, default=layers)
-        with self._with(changed):
+        return self.under(self._with(changed), min(inside, default=layers))
+
+    @torch.no_grad()
+    def under(self, change: AbstractContextManager[None], first: int) -> float:
+        """The same while a change of the decoder lasts, which begins in layer `first`."""
+        with change:
             x = self.states[first]
-            for i in range(first, layers):
+            for i in range(first, self.decoder.config.n_layers):
                 x = self._block(i, x)
             found = self.decoder.logits(x).log_softmax(-1)
         if not torch.isfinite(found).all():

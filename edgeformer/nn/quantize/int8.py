@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from edgeformer.errors import CheckFailed, EdgeformerError
-from edgeformer.nn.blockwise import MOST_AT_ONCE, embedded, run_block
+from edgeformer.nn.blockwise import MOST_AT_ONCE, check_finite, embedded, inputs_of, run_block
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.quantize.int8_ranges import reach
 from edgeformer.nn.quantize.int8_smooth import Fold, divide, factors, folds, head_fold
@@ -78,7 +78,7 @@ def calibrated(
     for i, block in enumerate(own.blocks):
         progress(f"layer {i + 1} of {c.n_layers}")
         names = [f"blocks.{i}.{n}" for n, m in block.named_modules() if isinstance(m, nn.Linear)]
-        with _inputs(own, names) as parts:
+        with inputs_of(own, names) as parts:
             states = [(run_block(own, i, block, x, length), length) for x, length in states]
         inputs = {name: torch.cat(parts[name]) for name in names}
         _quantize(own, folds(c, i) if smooth else [], inputs, calibrator, found, left_out)
@@ -212,27 +212,8 @@ def _error(
     return total
 
 
-@contextmanager
-def _inputs(own: Decoder, names: list[str]) -> Iterator[dict[str, list[torch.Tensor]]]:
-    """What these linear parts are given while they run."""
-    parts: dict[str, list[torch.Tensor]] = {name: [] for name in names}
-    handles = [
-        own.get_submodule(name).register_forward_pre_hook(
-            lambda _, x, name=name: parts[name].append(x[0].detach())
-        )
-        for name in names
-    ]
-    try:
-        yield parts
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def _check(decoder: Decoder, ids: torch.Tensor) -> None:
-    for name, weight in decoder.named_parameters():
-        if not torch.isfinite(weight).all():
-            raise CheckFailed(f"the weight {name} holds numbers that are not finite; nothing fits")
+    check_finite(decoder)
     if ids.numel() < LEAST_TOKENS:
         raise EdgeformerError(
             f"the calibration text has {ids.numel()} tokens; INT8 needs at least {LEAST_TOKENS}, "

@@ -8,15 +8,14 @@ smoothing takes the channels away at no cost, a scale for each row the tokens.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.nn.blockwise import MOST_AT_ONCE, embedded, run_block
+from edgeformer.nn.blockwise import MOST_AT_ONCE, check_finite, embedded, inputs_of, run_block
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.quantize.int8_forms import SMALLEST, Form, int8_dense, rounded
 from edgeformer.nn.quantize.int8_smooth import Fold, divide, factors, folds
@@ -66,7 +65,7 @@ def dynamic_int8(
     for i, block in enumerate(own.blocks):
         progress(f"layer {i + 1} of {c.n_layers}")
         names = [f"blocks.{i}.{n}" for n, m in block.named_modules() if isinstance(m, nn.Linear)]
-        with _inputs(own, names) as parts:
+        with inputs_of(own, names) as parts:
             states = [(run_block(own, i, block, x, length), length) for x, length in states]
         inputs = {name: _few(torch.cat(parts[name])) for name in names}
         for fold in folds(c, i):
@@ -199,31 +198,9 @@ def _error(
     return total / len(weights)
 
 
-@contextmanager
-def _inputs(own: Decoder, names: list[str]) -> Iterator[dict[str, list[torch.Tensor]]]:
-    """What these linear parts are given while they run, [tokens, inputs] each time."""
-    parts: dict[str, list[torch.Tensor]] = {name: [] for name in names}
-    handles = [
-        own.get_submodule(name).register_forward_pre_hook(
-            lambda _, x, name=name: parts[name].append(x[0].detach())
-        )
-        for name in names
-    ]
-    try:
-        yield parts
-    finally:
-        for handle in handles:
-            handle.remove()
-
-
 def _check(decoder: Decoder, leave_out: Collection[str]) -> None:
     parameters = dict(decoder.named_parameters())
     for name in leave_out:
         if name not in parameters:
             raise EdgeformerError(f"the model has no {name} that could be left out of int8")
-    for name, weight in parameters.items():
-        if not torch.isfinite(weight).all():
-            raise EdgeformerError(
-                f"{name} has numbers that are not finite, which int8 cannot hold; repair the "
-                "checkpoint"
-            )
+    check_finite(decoder)

@@ -220,15 +220,6 @@ def test_inputs_beyond_half_precision_stay_out():
     }
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_weights_that_are_no_numbers_are_named(value):
-    decoder = choice_decoder("gqa")
-    with torch.no_grad():
-        decoder.blocks[1].ff.up.weight[3, 2] = value
-    with pytest.raises(CheckFailed, match=r"blocks\.1\.ff\.up\.weight holds numbers that are not"):
-        quantize_int8(decoder, IDS)
-
-
 def test_activations_that_are_no_numbers_are_named():
     decoder = choice_decoder("gqa")
     with torch.no_grad():
