@@ -8,13 +8,14 @@ import numpy as np
 import onnxruntime
 
 import edgeformer
+from edgeformer.targets import processor
 
 
 def conditions(model: "edgeformer.Model", **more: Any) -> Dict[str, Any]:
     """Machine, versions and model, to stand beside every figure."""
     manifest = model.bundle.manifest
     return dict(
-        machine=_processor(),
+        machine=processor(),
         cores=len(os.sched_getaffinity(0)),
         system=platform.platform(),
         python=platform.python_version(),
@@ -35,13 +36,3 @@ def conditions(model: "edgeformer.Model", **more: Any) -> Dict[str, Any]:
 def shown(values: Dict[str, Any]) -> str:
     """Conditions as one indented block of text."""
     return "\n".join(f"  {key}: {value}" for key, value in values.items())
-
-
-def _processor() -> str:
-    """The processor's own name where Linux tells it."""
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        for line in file:
-            key, _, value = line.partition(":")
-            if key.strip() in ("model name", "Model"):
-                return value.strip()
-    return platform.machine()

@@ -5,6 +5,7 @@ measured on a board by this project.
 """
 
 import os
+import platform
 import re
 from typing import Dict, NamedTuple, Optional, Tuple, Union
 
@@ -249,6 +250,19 @@ def this_board(root: str = "/proc/device-tree") -> str:
     if b"tegra210" in words:
         return "jetson-nano"
     return "jetson-orin-nano" if b"p3767" in words else ""
+
+
+def processor(path: str = "/proc/cpuinfo") -> str:
+    """The processor's own name where Linux tells it, else the kind of machine."""
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() in ("model name", "Model"):
+                    return value.strip()
+    except OSError:
+        pass
+    return platform.machine()
 
 
 def memory_available(path: str = "/proc/meminfo") -> int:

@@ -18,43 +18,39 @@ from typing import Any, Dict, Iterable
 
 import numpy as np
 
-TOKENS, CALIBRATION, WINDOW = 4096, 4096, 256
 FORMS = ("n8", "n4")
 FTYPES = {"f32": 0, "Q8_0": 7, "Q4_0": 2, "Q4_1": 3, "Q4_K_M": 15}  # llama.cpp's llama_ftype
 
 
 def write(model: str, text: str, folder: Path) -> None:
-    import torch
 
     from edgeformer.export.graphs import skeleton, trace
     from edgeformer.export.precisions import PRECISIONS
-    from edgeformer.export.quality import graph_logits, torch_logits, windows_of
-    from edgeformer.export.quality_command import _token_ids, _written
+    from edgeformer.export.quality import WINDOW, graph_logits, torch_logits
+    from edgeformer.export.quality_command import read_source, write_prefill
+    from edgeformer.export.reading import Texts
     from edgeformer.nn.families.load import load_decoder, plan_decoder
     from edgeformer.nn.sources import open_source
 
     source = open_source(model)
     config = plan_decoder(source).config
+    reading = read_source(source, config, Texts(Path(text), Path(text)), True)
     window = min(WINDOW, config.max_positions)
-    ids = _token_ids(source, config, Path(text), TOKENS + CALIBRATION)
-    windows = windows_of(ids, window, TOKENS)
     decoder = load_decoder(source, window).eval()
     folder.mkdir(parents=True, exist_ok=True)
     write_gguf(folder / "f32.gguf", decoder, window)
-    np.save(folder / "windows.npy", np.array(windows, np.int32))
+    np.save(folder / "windows.npy", np.array(reading.windows, np.int32))
     reference = torch_logits(decoder)
-    np.save(folder / "reference.npy", np.stack([reference(w) for w in windows]))
-    rest = torch.tensor(ids[len(windows) * window :])
-    rest = rest[: len(rest) // window * window].reshape(-1, window)
+    np.save(folder / "reference.npy", np.stack([reference(w) for w in reading.windows]))
     rows = {}
     for form in FORMS:
-        made = PRECISIONS[form].quantize(decoder, rest, lambda part: None)
+        made = PRECISIONS[form].quantize(decoder, reading.calibration, lambda part: None)
         part = folder / form
         part.mkdir(exist_ok=True)
         traced = trace(skeleton(decoder.config), "prefill", decoder.state_dict())
-        logits = graph_logits(_written(made.rewrite(traced), part), decoder.config)
+        logits = graph_logits(write_prefill(made.rewrite(traced), part), decoder.config)
         size = (part / "weights.bin").stat().st_size
-        rows[f"edgeformer {form}"] = row(folder, (logits(w) for w in windows), size)
+        rows[f"edgeformer {form}"] = row(folder, (logits(w) for w in reading.windows), size)
     (folder / "ours.json").write_text(json.dumps(rows, indent=1))
 
 

@@ -10,7 +10,6 @@ given against the first one. Host environment.
 
 import argparse
 import json
-import platform
 import statistics
 import sys
 import tempfile
@@ -25,26 +24,24 @@ import torch
 from edgeformer.export import quality_command
 from edgeformer.export.graphs import skeleton, trace
 from edgeformer.export.nbits import with_blocks
-from edgeformer.export.quality import WINDOW, compare, graph_logits, torch_logits, windows_of
-from edgeformer.export.reading import CALIBRATION, SAMPLE
+from edgeformer.export.quality import WINDOW, compare, graph_logits, torch_logits
+from edgeformer.export.reading import SAMPLE, Texts
 from edgeformer.nn.families.load import load_decoder, plan_decoder
 from edgeformer.nn.quantize import Format
 from edgeformer.nn.quantize.mix import mixed
 from edgeformer.nn.sources import open_source
+from edgeformer.targets import processor
 
 FORMS = "n4,n4-zero,n4-searched,n4-nearest,mix-0.01,stored,n8-nearest"
-TOKENS, PAST, STEPS = 4096, 64, 16
+PAST, STEPS = 64, 16
 
 
 def main() -> int:
     args = _parser().parse_args()
     source = open_source(args.model)
     plan = plan_decoder(source)
-    window = min(WINDOW, plan.config.max_positions)
-    ids = quality_command._token_ids(source, plan.config, SAMPLE, TOKENS + CALIBRATION)
-    windows = windows_of(ids, window, TOKENS)
-    rest = ids[sum(map(len, windows)) :]
-    decoder = load_decoder(source, window)
+    reading = quality_command.read_source(source, plan.config, Texts(), True)
+    decoder = load_decoder(source, min(WINDOW, plan.config.max_positions))
     reference = torch_logits(decoder)
     rows, paths = {}, {}
     with tempfile.TemporaryDirectory() as made:
@@ -53,11 +50,12 @@ def main() -> int:
             folder.mkdir()
             name = form
             if form.startswith("mix-"):
-                name = f"{form}: {_mix(form, decoder, rest, window, folder)}"
+                name = f"{form}: {_mix(form, decoder, reading.calibration, folder)}"
             else:
-                quality_command._run(form, decoder, source, plan, rest, window, folder)
+                quality_command.write_form(form, decoder, source, plan, reading.calibration, folder)
             paths[name] = folder / "prefill.onnx"
-            found = compare(reference, graph_logits(paths[name], decoder.config), windows)
+            logits = graph_logits(paths[name], decoder.config)
+            found = compare(reference, logits, reading.windows)
             size = (folder / "weights.bin").stat().st_size
             rows[name] = {"bytes": size, "loss": found.loss, "kl": found.kl, "top1": found.top1}
             print(name, rows[name], file=sys.stderr, flush=True)
@@ -88,12 +86,10 @@ def _parser() -> argparse.ArgumentParser:
     return made
 
 
-def _mix(form: str, decoder: Any, rest: List[int], window: int, folder: Path) -> str:
-    whole = len(rest) // window
-    ids = torch.tensor(rest[: whole * window]).reshape(whole, window)
+def _mix(form: str, decoder: Any, ids: Any, folder: Path) -> str:
     found = mixed(decoder, ids, Format(4), float(form.partition("-")[2]), grids=False)
     traced = trace(skeleton(decoder.config), "prefill", decoder.state_dict())
-    quality_command._written(with_blocks(traced, found.blocks), folder)
+    quality_command.write_prefill(with_blocks(traced, found.blocks), folder)
     return found.name
 
 
@@ -128,8 +124,6 @@ def _times(
 
 
 def _conditions(args: argparse.Namespace, tokens: int) -> Dict[str, Any]:
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
     return {
         "model": Path(args.model).name,
         "text": SAMPLE.name,
@@ -138,7 +132,7 @@ def _conditions(args: argparse.Namespace, tokens: int) -> Dict[str, Any]:
         "steps_a_round": STEPS,
         "cached_rows": PAST,
         "threads": args.threads,
-        "cpu": names[0] if names else platform.machine(),
+        "cpu": processor(),
         "onnxruntime": onnxruntime.__version__,
         "torch": str(torch.__version__),
     }

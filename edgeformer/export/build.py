@@ -21,7 +21,7 @@ from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
 from edgeformer.export.precisions import Precision, check_precision
 from edgeformer.export.publish import check_target, published
-from edgeformer.export.quality import Logits, compare, graph_logits, torch_logits
+from edgeformer.export.quality import compare, graph_logits, torch_logits
 from edgeformer.export.reading import Reading, Texts, own_text, read_texts
 from edgeformer.export.recipe import Recipe, Sampling
 from edgeformer.export.source import Source, check_capacity, given_model
@@ -183,6 +183,7 @@ def _export(
         text = write_words(folder, order.words, config.vocab_size)
         prompt = order.golden_prompt, order.default_prompt
         prompt_ids = golden_ids(*prompt, text, config.vocab_size, capacity)
+        reading = _reading(order, text)  # before what takes long
         parameters: dict[str, torch.Tensor] = {}  # where the drafts will find their weights
         host = order.embedding == "host"
         # of two equal weights a trace keeps one, and quantizing tells them apart
@@ -192,7 +193,8 @@ def _export(
         stage("load the weights")
         decoder = load()
         parameters.update(decoder.state_dict())
-        reading = _reading(order, text, decoder)
+        if order.precision.quantize is not None and reading is None:
+            reading = own_text(decoder)
         stage("run PyTorch")
         ref = _golden_run(order, decoder, prompt_ids)
         fp16 = _in_fp16(order, decoder, reading, ref, stage)
@@ -219,9 +221,8 @@ def _export(
         golden = parity.check_graphs(folder, graphs, config, ref, *checked)
         quality = fp16.measured
         if quantized is not None:
-            rows = None if table is None else parity.table_of(folder, table)
-            logits = graph_logits(folder / graphs["prefill"].file, config, rows)
-            quality = _measured(order, decoder, logits, reading, stage)
+            prefill = folder / graphs["prefill"].file
+            quality = _measured(order, decoder, prefill, table, reading, stage)
         stage("hash the files")
         pinned = fp16.pins if quantized is None else _joined(fp16.pins, quantized.pins)
         _describe(folder, order, text, graphs, table, fp16, pinned, quality, golden)
@@ -291,8 +292,9 @@ def _describe(
     )
 
 
-def _reading(order: _Order, text: Written | None, decoder: Decoder) -> Reading | None:
-    """What the quality is measured on; None: on nothing but the golden run."""
+def _reading(order: _Order, text: Written | None) -> Reading | None:
+    """What the quality is measured on; None: on nothing but the golden run, or what the model
+    writes itself."""
     quantized = order.precision.quantize is not None
     if not quantized and not order.audited:
         return None
@@ -309,17 +311,23 @@ def _reading(order: _Order, text: Written | None, decoder: Decoder) -> Reading |
                 f"the bundle has no tokenizer, so that `{path}` cannot be read; leave it out: the "
                 "model is then measured on what it writes itself"
             )
-    return own_text(decoder) if quantized else None
+    return None
 
 
 def _measured(
-    order: _Order, decoder: Decoder, logits: Logits, reading: Reading, stage: _Stages
+    order: _Order,
+    decoder: Decoder,
+    prefill: Path,
+    table: Embedding | None,
+    reading: Reading,
+    stage: _Stages,
 ) -> Quality:
     stage("measure the quality")
     total = len(reading.windows)
+    rows = None if table is None else parity.table_of(prefill.parent, table)
     found = compare(
         torch_logits(decoder),
-        logits,
+        graph_logits(prefill, order.config, rows),
         reading.windows,
         lambda done: stage.inside(f"window {done} of {total}"),
     )

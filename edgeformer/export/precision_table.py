@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from edgeformer.backends import Backend
 from edgeformer.backends.ort import OrtBackend
+from edgeformer.backends.threads import default_threads
 from edgeformer.bundle import Bundle
 from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export.build import export_recipe
@@ -32,6 +33,7 @@ from edgeformer.export.precisions import PRECISIONS
 from edgeformer.export.recipe import Recipe, read_recipe, source_recipe
 from edgeformer.manifest import Manifest
 from edgeformer.manifest_quality import Quality
+from edgeformer.targets import processor
 
 WIDENED = "fp16"  # onnxruntime computes it in FP32: its speed there says nothing
 NEW_TOKENS, ROUNDS = 64, 5
@@ -78,12 +80,13 @@ def main(words: Sequence[str]) -> int:
         if not bundles:
             raise CheckFailed("; ".join(f"{name}: {why}" for name, why in refused.items()))
         timed = {n: b for n, b in bundles.items() if n != WIDENED}
-        rates = _rates(timed, args.threads, args.rounds, args.new_tokens)
+        threads = default_threads() if args.threads is None else args.threads
+        rates = _rates(timed, threads, args.rounds, args.new_tokens)
     manifests = {name: bundle.manifest for name, bundle in bundles.items()}
     tables = [manifest.quality for manifest in manifests.values() if manifest.quality is not None]
     table = tables[0] if tables else None
     rows = [_row(name, m, table, rates.get(name, ())) for name, m in manifests.items()]
-    conditions = _conditions(args, next(iter(manifests.values())), table)
+    conditions = _conditions(args, threads, next(iter(manifests.values())), table)
     if args.json:
         found = [{**dataclasses.asdict(row), "rate": row.rate} for row in rows]
         report = {"conditions": conditions, "precisions": found, "refused": refused}
@@ -171,7 +174,7 @@ def _row(name: str, manifest: Manifest, table: Quality | None, rates: Sequence[f
 
 
 def _rates(
-    bundles: dict[str, Bundle], threads: int | None, rounds: int, new_tokens: int
+    bundles: dict[str, Bundle], threads: int, rounds: int, new_tokens: int
 ) -> dict[str, list[float]]:
     """Tokens a second of each round. All are loaded before the first round, and take turns."""
     backends = {name: OrtBackend(bundle, threads) for name, bundle in bundles.items()}
@@ -202,16 +205,16 @@ def _rate(backend: Backend, manifest: Manifest, new_tokens: int) -> float:
 
 
 def _conditions(
-    args: argparse.Namespace, manifest: Manifest, table: Quality | None
+    args: argparse.Namespace, threads: int, manifest: Manifest, table: Quality | None
 ) -> dict[str, object]:
     return {
         "model": manifest.source.checkpoint,
         "machine": platform.machine(),
-        "processor": _processor(),
+        "processor": processor(),
         "python": platform.python_version(),
         "numpy": np.__version__,
         "onnxruntime": onnxruntime.__version__,
-        "threads": args.threads or "one a physical core",
+        "threads": threads,
         "prompt_tokens": len(manifest.golden.prompt_ids),
         "new_tokens": args.new_tokens,
         "rounds": args.rounds,
@@ -220,25 +223,21 @@ def _conditions(
     }
 
 
-def _processor() -> str:
-    with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
-        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
-    return names[0] if names else platform.machine()
-
-
 def _text(rows: Sequence[Row], conditions: dict[str, object]) -> list[str]:
     base = next((row for row in rows if row.precision == "fp32"), None)
-    reference = next((r.perplexity for r in rows if r.precision == "fp32"), None)
+    reference, pace = (None, None) if base is None else (base.perplexity, base.rate)
     lines = [", ".join(f"{key} {value}" for key, value in conditions.items()), HEAD]
     for row in rows:
-        change = "" if None in (row.perplexity, reference) else row.perplexity / reference - 1
+        known = row is not base and None not in (row.perplexity, reference)
+        change = row.perplexity / reference - 1 if known else None
+        ratio = None if None in (row.rate, pace) else row.rate / pace
         cells = [
             f"{row.precision:<13} {row.bytes / 1e6:8.2f}",
-            f"{_or_dash(row.perplexity, '.5g'):>11} {_or_dash(change or None, '+.2%'):>8}",
+            f"{_or_dash(row.perplexity, '.5g'):>11} {_or_dash(change, '+.2%'):>8}",
             f"{_or_dash(row.kl, '.5f'):>9} {_or_dash(row.top1, '.1%'):>7} {len(row.pinned):>6}",
             f"{_or_dash(row.rate, '.1f'):>9}",
             f"{f'{min(row.rates):.1f}-{max(row.rates):.1f}' if row.rates else '-':>15}",
-            f"{_or_dash(row.rate and base and base.rate and row.rate / base.rate, '.2f'):>8}",
+            f"{_or_dash(ratio, '.2f'):>8}",
         ]
         lines.append(" ".join(cells) + ("" if row.within else "  beyond its thresholds"))
     return lines

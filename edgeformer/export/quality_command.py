@@ -1,13 +1,12 @@
 """`python -m edgeformer.export quality MODEL`: what fewer bits would cost this model, measured.
 
 Each form is quantized, put into the graph, and run by ONNX Runtime over held-out text beside
-PyTorch in float32. Nothing is kept: there is no bundle of these forms yet.
+PyTorch in float32. Nothing is kept: most forms are there to compare those that bundles have with.
 """
 
 from __future__ import annotations
 
 import argparse
-import copy
 import dataclasses
 import json
 import re
@@ -23,26 +22,18 @@ from edgeformer.errors import EdgeformerError
 from edgeformer.export.graphs import Traced, assemble, skeleton, trace
 from edgeformer.export.nbits import with_blocks
 from edgeformer.export.qdq import with_int8
-from edgeformer.export.quality import (
-    WINDOW,
-    Logits,
-    Quality,
-    compare,
-    graph_logits,
-    torch_logits,
-    windows_of,
-)
-from edgeformer.export.reading import CALIBRATION, SAMPLE
+from edgeformer.export.quality import WINDOW, Quality, compare, graph_logits, torch_logits
+from edgeformer.export.reading import TOKENS, Reading, Texts, read_texts
 from edgeformer.export.tokenizer import write_words
 from edgeformer.export.weights import WeightsFile
 from edgeformer.export.words import read_words
 from edgeformer.nn.config import ModelConfig
-from edgeformer.nn.data import read_text
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.families.load import Plan, load_decoder, plan_decoder
 from edgeformer.nn.quantize import Blocks, Format
 from edgeformer.nn.quantize.decoder import quantize_decoder
 from edgeformer.nn.quantize.int8_sensitivity import quantize_int8
+from edgeformer.nn.quantize.mix import TABLE, TABLES
 from edgeformer.nn.quantize.stored import stored_blocks
 from edgeformer.nn.sources import open_source
 from edgeformer.nn.sources.source import Source
@@ -53,7 +44,6 @@ FORM = re.compile(
 )
 FORMS = "fp32,n8,n4"
 INT8 = "int8-qdq"
-TABLE = Format(8)  # embedding and head, in every form: they bear 4 bits badly
 
 
 def main(words: Sequence[str]) -> int:
@@ -62,15 +52,17 @@ def main(words: Sequence[str]) -> int:
         _format(form)
     source = open_source(args.model)
     plan = plan_decoder(source)
-    window = min(WINDOW, plan.config.max_positions)
-    ids = _token_ids(source, plan.config, args.eval_text, args.tokens + CALIBRATION)
-    windows = windows_of(ids, window, args.tokens)
-    rest = ids[sum(map(len, windows)) :]
-    decoder = load_decoder(source, window)
+    calibrate = any(map(_calibrated, args.forms.split(",")))
+    texts = Texts(args.eval_text, args.calibration_text, args.tokens)
+    reading = read_source(source, plan.config, texts, calibrate)
+    windows = reading.windows
+    decoder = load_decoder(source, min(WINDOW, plan.config.max_positions))
     rows = []
     for form in args.forms.split(","):
         with tempfile.TemporaryDirectory() as folder:
-            size, logits = _run(form, decoder, source, plan, rest, window, Path(folder))
+            path = write_form(form, decoder, source, plan, reading.calibration, Path(folder))
+            size = sum(file.stat().st_size for file in path.parent.iterdir())
+            logits = graph_logits(path, decoder.config)
             with tqdm(total=len(windows), desc=form, disable=not sys.stderr.isatty()) as bar:
                 found = compare(torch_logits(decoder), logits, windows, lambda _: bar.update())
         rows.append((form, size, found))
@@ -97,8 +89,9 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("model", metavar="PATH_OR_HUB_ID", help="folder, GGUF file or hub id")
     add("--forms", default=FORMS, metavar="F,F", help=f"what to measure (default: {FORMS})")
-    add("--eval-text", type=Path, default=SAMPLE, metavar="FILE", help="UTF-8 text, not trained on")
-    add("--tokens", type=int, default=4096, metavar="N", help="of it that are measured")
+    add("--eval-text", type=Path, metavar="FILE", help="UTF-8 text, not trained on")
+    add("--calibration-text", type=Path, metavar="FILE", help="UTF-8 text to calibrate with")
+    add("--tokens", type=int, default=TOKENS, metavar="N", help="that are measured")
     add("--json", action="store_true", help="one JSON document on stdout")
     return parser
 
@@ -117,28 +110,27 @@ def _format(form: str) -> tuple[Format | None, str]:
     return Format(int(bits), int(block or 32), not zero), method or "gptq"
 
 
-def _token_ids(source: Source, config: ModelConfig, text: Path, most: int) -> list[int]:
-    if not text.is_file():
-        raise EdgeformerError(f"`{text}` is no file; give a text to measure with: --eval-text FILE")
+def _calibrated(form: str) -> bool:
+    format, method = _format(form)
+    return form.startswith(INT8) or (format is not None and method != "nearest")
+
+
+def read_source(source: Source, config: ModelConfig, texts: Texts, calibrate: bool) -> Reading:
+    """The texts through the checkpoint's own tokenizer."""
     with tempfile.TemporaryDirectory() as folder:
         words = write_words(Path(folder), read_words(source), config.vocab_size, compared=False)
     if words is None:
         raise EdgeformerError(f"`{source.where}` has no tokenizer, so that no text can be read")
-    return words.tokenizer.encode(read_text(text))[:most]
+    return read_texts(texts, words.tokenizer, config.max_positions, calibrate)
 
 
-def _run(
-    form: str,
-    decoder: Decoder,
-    source: Source,
-    plan: Plan,
-    calibration: Sequence[int],
-    window: int,
-    folder: Path,
-) -> tuple[int, Logits]:
-    """Bytes of the graph and its weights, and what it computes."""
+def write_form(
+    form: str, decoder: Decoder, source: Source, plan: Plan, ids: torch.Tensor, folder: Path
+) -> Path:
+    """The prefill graph of a form and its weights. ids: int64 [sequences, length], calibration."""
     format, method = _format(form)
     blocks: dict[str, Blocks] = {}
+    traced = trace(skeleton(decoder.config), "prefill", decoder.state_dict())
     if form == "stored":
         blocks = stored_blocks(source, plan)
         if not blocks:
@@ -146,28 +138,18 @@ def _run(
                 f"`{source.where}` stores no matrix as Q8_0, Q4_0 or Q4_1; leave out the form "
                 "stored"
             )
-    elif format is not None or form.startswith(INT8):
-        whole = len(calibration) // window
-        if not whole and method != "nearest":
-            raise EdgeformerError(
-                f"behind the measured tokens the text has {len(calibration)} more; calibration "
-                f"needs {window}: give a longer --eval-text or fewer --tokens"
-            )
-        ids = torch.tensor(list(calibration[: whole * window])).reshape(whole, window)
-    traced = trace(skeleton(decoder.config), "prefill", decoder.state_dict())
-    if form.startswith(INT8):
+    elif form.startswith(INT8):
         traced = with_int8(traced, quantize_int8(decoder, ids, method))
     elif format is not None:
-        tables = ("embedding.weight", "head.weight")
-        blocks = quantize_decoder(
-            copy.deepcopy(decoder), lambda n: TABLE if n in tables else format, ids, method
-        )
-    path = _written(with_blocks(traced, blocks) if blocks else traced, folder)
-    size = sum(file.stat().st_size for file in folder.iterdir())
-    return size, graph_logits(path, decoder.config)
+
+        def choose(name: str) -> Format:
+            return TABLE if name in TABLES else format
+
+        blocks = quantize_decoder(decoder, choose, ids, method, keep=True)
+    return write_prefill(with_blocks(traced, blocks) if blocks else traced, folder)
 
 
-def _written(traced: Traced, folder: Path) -> Path:
+def write_prefill(traced: Traced, folder: Path) -> Path:
     with WeightsFile(folder) as weights:
         model = assemble(traced, list(weights.initializers(traced.weights)))
     path = folder / traced.contract.file

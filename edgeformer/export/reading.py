@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.export.quality import WINDOW, windows_of
+from edgeformer.export.quality import LEAST_TOKENS, WINDOW, windows_of
 from edgeformer.manifest_quality import EvalText
 from edgeformer.nn.data import read_text
 from edgeformer.nn.decoder import Decoder
@@ -51,19 +51,24 @@ def read_texts(
     measured part, where both are one text). Raises EdgeformerError where a text cannot be
     read, or is too short to calibrate with.
     """
+    if texts.tokens < LEAST_TOKENS:
+        raise EdgeformerError(
+            f"there are {texts.tokens} tokens to measure on, at least {LEAST_TOKENS} are needed"
+        )
     window = min(WINDOW, positions)
     path = texts.measured or _sample()
-    ids = _ids(path, tokenizer, texts.tokens + CALIBRATION)
+    text = read_text(path)
+    ids = _ids(path, text, tokenizer, texts.tokens + CALIBRATION)
     windows = windows_of(ids, window, texts.tokens)
-    digest = _sha256(path)
-    measured = EvalText(path.name, digest)
+    measured = EvalText(path.name, hashlib.sha256(text.encode()).hexdigest())
     if not calibrate:
         return Reading(measured, windows, torch.empty(0, window, dtype=torch.int64))
     other = texts.calibration or _sample()
-    if _sha256(other) == digest:
+    calibration = read_text(other)
+    if calibration == text:
         rest = ids[sum(map(len, windows)) :]
     else:
-        rest = _ids(other, tokenizer, CALIBRATION)
+        rest = _ids(other, calibration, tokenizer, CALIBRATION)
     return Reading(measured, windows, _sequences(rest, window))
 
 
@@ -91,10 +96,9 @@ def _sample() -> Path:
     return SAMPLE
 
 
-def _ids(path: Path, tokenizer: Tokenizer, most: int) -> list[int]:
-    text = read_text(path)[: most * MOST_LETTERS]
+def _ids(path: Path, text: str, tokenizer: Tokenizer, most: int) -> list[int]:
     try:
-        return tokenizer.encode(text)[:most]
+        return tokenizer.encode(text[: most * MOST_LETTERS])[:most]
     except EdgeformerError as error:
         raise EdgeformerError(
             f"`{path}`: {error}; give another text: --eval-text FILE, --calibration-text FILE"
@@ -109,7 +113,3 @@ def _sequences(ids: Sequence[int], length: int) -> torch.Tensor:
         )
     whole = len(ids) // length
     return torch.tensor(list(ids[: whole * length])).reshape(whole, length)
-
-
-def _sha256(path: Path) -> str:
-    return hashlib.sha256(read_text(path).encode()).hexdigest()

@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from edgeformer.errors import EdgeformerError
+from edgeformer.nn.exit_status import exit_status
 
 EPILOG = """\
 FOLDER then holds model.safetensors, config.json, tokenizer.json and train.json (what was done).
@@ -64,16 +64,13 @@ def parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     typed = vars(parser().parse_args(arguments))
-    try:
+
+    def run() -> int:
         from edgeformer.nn.training import train  # torch: not for --help
 
         return train(typed)
-    except EdgeformerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:  # before the first step, or a second Ctrl-C
-        print("interrupted", file=sys.stderr)
-        return 130
+
+    return exit_status(run)
 
 
 if __name__ == "__main__":

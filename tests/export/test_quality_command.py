@@ -24,7 +24,8 @@ def checkpoint(tmp_path):
     folder = tmp_path / "tiny"
     save_checkpoint(folder, choice_decoder("gqa"), make_char_tokenizer(CHARACTERS))
     (tmp_path / "text.txt").write_text(TEXT)
-    return [str(folder), "--eval-text", str(tmp_path / "text.txt"), "--tokens", "240"]
+    text = str(tmp_path / "text.txt")  # calibration reads what lies behind the measured part
+    return [str(folder), "--eval-text", text, "--calibration-text", text, "--tokens", "240"]
 
 
 def test_fewer_bits_are_fewer_bytes_and_a_larger_divergence(checkpoint, capsys):
@@ -83,9 +84,10 @@ def test_stored_blocks_lose_no_more_than_those_rounded_again(tmp_path, capsys):
         (["--forms", "n4-b20"], "bits must be 4 or 8"),
         (["--forms", "stored"], "stores no matrix as Q8_0"),
         (["--forms", "int8-qdq-mode"], "--forms has 'int8-qdq-mode'"),
-        (["--eval-text", "nowhere.txt"], "`nowhere.txt` is no file"),
-        (["--tokens", "40"], "predicts 39 tokens, at least 64"),
-        (["--tokens", "100000"], "calibration needs 80"),
+        (["--eval-text", "nowhere.txt"], "cannot read the text"),
+        (["--tokens", "40"], "40 tokens to measure on, at least 64"),
+        (["--tokens", "-5"], "-5 tokens to measure on"),
+        (["--tokens", "100000"], "tokens of text to calibrate with, at least 80"),
     ],
 )
 def test_what_cannot_be_measured_is_said(change, reason, checkpoint, capsys):
@@ -97,15 +99,14 @@ def test_int8_calibrated_with_another_language_is_measured_like_any_other(checkp
     text = tmp_path / "text.txt"
     german = "Es ist eine allgemein anerkannte Wahrheit, dass ein Junggeselle. "
     text.write_text(TEXT[:240] + german * 9)
-    words = [checkpoint[0], "--eval-text", str(text), "--tokens", "240", "--forms", "int8-qdq"]
-    assert main(["quality", *words]) == 0
+    assert main(["quality", *checkpoint, "--forms", "int8-qdq"]) == 0
 
 
 @pytest.mark.parametrize(
     "content, reason",
     [
         (b"", "is empty"),
-        (b"one", "calibration needs 80"),
+        (b"one", "tokens of text to calibrate with, at least 80"),
         (bytes(range(256)) * 40, "is a binary file"),
     ],
 )

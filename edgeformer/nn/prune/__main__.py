@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from edgeformer.errors import EdgeformerError
+from edgeformer.nn.exit_status import exit_status
 
 EPILOG = """\
 FOLDER then holds an ordinary, smaller checkpoint and prune.json (what was done, at which loss);
@@ -114,16 +114,13 @@ def _add_training(made: argparse.ArgumentParser) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     typed = vars(parser().parse_args(arguments))
-    try:
+
+    def run() -> int:
         from edgeformer.nn.prune.command import prune  # torch: not for --help
 
         return prune(typed)
-    except EdgeformerError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.exit_code
-    except KeyboardInterrupt:  # before the first step, or a second Ctrl-C
-        print("interrupted", file=sys.stderr)
-        return 130
+
+    return exit_status(run)
 
 
 if __name__ == "__main__":
