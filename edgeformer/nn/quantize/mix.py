@@ -39,9 +39,9 @@ class Mix:
         layers = {n: b for n, b in self.blocks.items() if n not in TABLES}
         large = sum(b.format.bits == 8 for b in layers.values())
         own = sum(b.offsets is not None for b in layers.values())
-        small = next((b.format for b in layers.values() if b.format.bits == 4), None)
-        parts = ["n8 b32" if small is None else small.name]
-        if large and small is not None:
+        small = sorted({b.format.name for b in layers.values() if b.format.bits == 4})
+        parts = [" and ".join(small) or "n8 b32"]
+        if large and small:
             parts.append(f"8 bits in {large} of {len(layers)} matrices")
         if own:
             parts.append(f"{own} of {len(layers)} on their own grid")
