@@ -15,6 +15,7 @@ DTYPES = {
     "n8": "float32",
     "n4": "float32",
 }
+CPU_ONLY = ("int8-dynamic", "n8", "n4")  # precisions with operators that no TensorRT has
 FP32_PREFIX = "fp32/"  # begins the name of each node that is FP32 (or INT32) in every engine
 
 

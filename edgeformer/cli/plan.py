@@ -5,6 +5,7 @@ import json
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from edgeformer.cli import console
+from edgeformer.contract import CPU_ONLY
 from edgeformer.errors import EdgeformerError
 
 MIB = 1 << 20
@@ -117,7 +118,7 @@ def _case(arguments: argparse.Namespace, manifest: Any, place: Place) -> Tuple[A
 def _check_precision(precision: str, stored: str, target: Any) -> None:
     """Which engines come from which graphs, and which TensorRT takes them."""
     export = "export it again: python -m edgeformer.export RECIPE.toml -o BUNDLE --precision "
-    if stored in ("n8", "n4", "int8-dynamic") and target.compute_capability is not None:
+    if stored in CPU_ONLY and target.compute_capability is not None:
         raise EdgeformerError(
             f"this bundle holds {stored} graphs, which ONNX Runtime runs on a CPU and no TensorRT "
             "reads; plan it with --target cpu (and --memory MB for another machine), or "

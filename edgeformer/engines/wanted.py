@@ -10,7 +10,7 @@ import re
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 from edgeformer.bundle import Bundle
-from edgeformer.contract import Graph
+from edgeformer.contract import CPU_ONLY, Graph
 from edgeformer.engines.here import Here
 from edgeformer.engines.needs import SCORED_ROWS
 from edgeformer.engines.record import Span
@@ -60,7 +60,7 @@ def check_precision(manifest: Manifest, here: Here, precision: str, force: bool)
     gives = {"fp32": ("fp32", "fp16"), "fp16": ("fp16",), INT8: ("int8",)}.get(stored, ())
     if precision not in gives:
         needed = {"int8": INT8, "fp16": "fp32", "fp32": "fp32"}[precision]
-        if manifest.dialect == "ort":
+        if stored in CPU_ONLY:
             raise EdgeformerError(
                 f"{name} holds {stored} graphs, which are for ONNX Runtime on a CPU and which no "
                 f"TensorRT reads; " + export.format(needed)

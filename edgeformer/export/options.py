@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 
+from edgeformer.contract import DTYPES
+from edgeformer.manifest import TARGETS
+
 EXAMPLES = """\
 examples:
   python -m edgeformer.export export/nano-austen.toml -o bundles/nano-austen
@@ -53,7 +56,7 @@ def parser() -> argparse.ArgumentParser:
     add("--chunk", type=int, metavar="N", help="most tokens of one prefill step")
     add(
         "--precision",
-        choices=("fp32", "fp16", "int8-qdq", "int8-dynamic", "n8", "n4"),
+        choices=tuple(DTYPES),
         help="of the graphs (default fp32, from which TensorRT up to 10 builds FP16 engines too); "
         "fp16: half the bundle, for TensorRT 10 and newer; int8-qdq: for INT8 engines of TensorRT "
         "(--target jetson-orin-nano); int8-dynamic: products in int8 for ONNX Runtime from 1.10 "
@@ -62,7 +65,7 @@ def parser() -> argparse.ArgumentParser:
     )
     add(
         "--target",
-        choices=("jetson-nano", "jetson-orin-nano", "cpu"),
+        choices=TARGETS,
         help="what the bundle is for (default: the recipe's, or jetson-nano)",
     )
     _add_quality(add)

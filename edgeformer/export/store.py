@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 import torch
 
-from edgeformer.contract import Graph
+from edgeformer.contract import CPU_ONLY, Graph
 from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export import weights as weights_file
 from edgeformer.export.graphs import TORCH, Traced, assemble, skeleton, trace
@@ -22,7 +22,6 @@ from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.pins import half_copy
 
 SHOWN_FINDINGS = 10
-CPU_ONLY = ("int8-dynamic", "n8", "n4")  # what no TensorRT reads
 BYTES = {"fp32": 4, "fp16": 2, "n4": 0.5}  # of a weight
 
 Stage = Callable[[str], None]

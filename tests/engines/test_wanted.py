@@ -46,7 +46,7 @@ def test_what_can_be_built_and_who_decides_the_types(graphs, precision, here, ty
         ("fp32", "int8", NANO, ["Jetson Nano's GPU", "use --precision fp16", "--force"]),
         ("int8-qdq", "int8", NANO, ["Jetson Nano's GPU", "--force"]),
         ("int8-qdq", "int8", NANO._replace(compute_capability="6.2"), ["no fast INT8", "--force"]),
-        ("int8-dynamic", "fp16", ORIN, ["holds int8-dynamic graphs", "needs fp32 graphs"]),
+        ("int8-dynamic", "fp16", ORIN, ["holds int8-dynamic graphs", "no TensorRT reads"]),
     ],
 )
 def test_what_cannot_be_built_names_the_reason_and_the_command(graphs, precision, here, told):

@@ -1,22 +1,26 @@
 """The quality gate: what is measured, on what text, and what happens to a bundle that loses."""
 
+import dataclasses
 import json
 import os
 import re
+import typing
 
 import numpy as np
 import pytest
 import torch
 
 from edgeformer.bundle import Bundle
+from edgeformer.contract import DTYPES
 from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export.__main__ import main
 from edgeformer.export.build import export_decoder
-from edgeformer.export.gate import Gate, misses, passed
+from edgeformer.export.gate import THRESHOLDS, Gate, misses, passed
 from edgeformer.export.measure import Measured, check_same
 from edgeformer.export.precisions import PRECISIONS
 from edgeformer.export.quality import Quality, compare, graph_logits, torch_logits
 from edgeformer.export.reading import Reading, Texts, own_text, read_texts
+from edgeformer.export.recipe import Recipe
 from edgeformer.manifest_quality import Thresholds
 from edgeformer.nn.checkpoint import save_checkpoint
 from edgeformer.nn.tokenizer_training import make_char_tokenizer
@@ -242,3 +246,10 @@ def test_weights_that_are_no_numbers_are_named(precision, name, value):
         PRECISIONS[precision].quantize(
             decoder, own_text(choice_decoder("gqa")).calibration, lambda text: None
         )
+
+
+def test_every_list_of_precisions_is_the_same_one():
+    (field,) = (f for f in dataclasses.fields(Recipe) if f.name == "precision")
+    hint = typing.get_type_hints(Recipe)[field.name]
+    assert tuple(PRECISIONS) == typing.get_args(hint) == tuple(DTYPES)
+    assert tuple(THRESHOLDS) == tuple(name for name in DTYPES if name != "fp32")
