@@ -27,6 +27,7 @@ HOST_ONLY = [
     "test_readme.py",
     "test_packaging.py",
     "text/test_chat_reference.py",
+    "bench/test_schema_reference.py",
 ]
 
 collect_ignore = []

@@ -15,7 +15,7 @@ from tests.test_imports import OPTIONAL
 ROOT = Path(__file__).resolve().parent.parent
 
 HOST_PACKAGES = {"torch", "onnx", "transformers", "safetensors", "tqdm", "tokenizers", "tomllib"}
-HOST_PACKAGES |= {"gguf", "huggingface_hub"}
+HOST_PACKAGES |= {"gguf", "huggingface_hub", "jsonschema"}
 # Large and for one command each, which says so when they are missing; and what a board brings.
 ON_REQUEST = {"rdata", "matplotlib", "tensorrt", "pycuda", "llama_cpp"}
 

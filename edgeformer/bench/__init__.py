@@ -1,0 +1,1 @@
+"""What a bundle costs on this machine: measured in fresh processes, told as one JSON document."""
