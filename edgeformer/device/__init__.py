@@ -1,0 +1,1 @@
+"""What the machine tells about itself: board, memory, power, heat. The standard library alone."""

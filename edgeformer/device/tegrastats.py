@@ -1,0 +1,134 @@
+"""One line of `tegrastats`, as R32 to R39 write it: what is there, and nothing that is not.
+
+Only fields that stand whole between blanks are taken. A line that was cut ends in a number that
+may lack digits, so a number counts only together with the sign that follows it. Where a second
+line begins inside a line, numbers may be half of the one and half of the other from there on: only
+what stands before it is taken. A field that stands twice and differs is left out.
+"""
+
+import re
+from typing import Dict, List, NamedTuple, Optional, Tuple, Union
+
+LONGEST = 1 << 14  # characters of a line; a real one has about 600
+MIB = 1 << 20
+HOTTEST = 200.0  # degrees C; and a sensor that is off tells -256
+COLDEST = -60.0
+
+_BLANKS = re.compile(r"[ \t]+")
+_STAMP = re.compile(r"\d\d-\d\d-\d{4} \d\d:\d\d:\d\d ", re.ASCII)
+_BEGINNING = re.compile(r"\d\d-\d\d-\d{4} \d\d:|RAM {1,4}\d{1,7}/\d{1,7}MB", re.ASCII)
+_MEMORY = re.compile(r"(?<!\S)(RAM|SWAP) (\d{1,7})/(\d{1,7})MB(?!\S)", re.ASCII)
+_CPU = re.compile(r"(?<!\S)CPU \[([^\[\]]{1,2000})\](?!\S)", re.ASCII)
+_CORE = re.compile(r"(\d{1,3})%@\d{1,5}\Z", re.ASCII)
+_LOAD = re.compile(r"(?<!\S)(GR3D|EMC)_FREQ (\d{1,3})%(?=[@\s]|\Z)", re.ASCII)
+_CLOCK = re.compile(
+    r"(?<!\S)(GR3D|EMC)_FREQ (?:\d{1,3}%)?@(?:\[(\d{1,5})(?:,\d{1,5})*\]|(\d{1,5}))(?=\s)", re.ASCII
+)
+# Only names that boards are known to have: two mixed lines make new ones.
+_HEAT = re.compile(
+    r"(?<!\S)(CPU|GPU|PLL|PMIC|AO|AUX|thermal|Tboard|Tdiode|CV\d|SOC\d|cpu|gpu|cv\d|soc\d|tj)"
+    r"@(-?\d{1,3}(?:\.\d{1,4})?)C(?:/-?\d{1,3}(?:\.\d{1,4})?C)?(?!\S)",
+    re.ASCII,
+)
+_RAIL = re.compile(
+    r"(?<!\S)(POM_5V_(?:IN|GPU|CPU)|VDD_(?:IN|CPU_GPU_CV|SOC|GPU_SOC|CPU_CV)|VIN_SYS_5V0"
+    r"|VDDQ_VDD2_1V8AO) (\d{1,6})(?:mW)?/(?=\d)",
+    re.ASCII,
+)
+
+
+class Reading(NamedTuple):
+    """One line. None or missing: the line does not tell. Bytes, shares of 1, Hz, degrees C, W."""
+
+    ram_used_bytes: Optional[int]
+    ram_total_bytes: Optional[int]
+    swap_used_bytes: Optional[int]
+    cores: Tuple[Optional[float], ...]  # each core's load; None: that core is off
+    gpu_load: Optional[float]
+    gpu_hz: Optional[int]
+    memory_load: Optional[float]  # of the memory controller, EMC
+    memory_hz: Optional[int]
+    temperatures_c: Dict[str, float]  # by the sensor's own name; sensors that are off are missing
+    rails_w: Dict[str, float]  # now, not the average since tegrastats began
+
+    def cpu_load(self) -> Optional[float]:
+        """Mean load of the cores that are on."""
+        loads = [load for load in self.cores if load is not None]
+        return sum(loads) / len(loads) if loads else None
+
+
+def parse(line: Union[bytes, str]) -> Reading:
+    """What one line tells; an empty Reading where it is garbage. Never raises."""
+    text = line.decode("ascii", "replace") if isinstance(line, bytes) else line
+    text = _BLANKS.sub(" ", _one_line(text[:LONGEST]))
+    memory = _once(_MEMORY, text, _bytes_of)
+    loads = _once(_LOAD, text, lambda found: _share(found.group(2)))
+    clocks = _once(_CLOCK, text, lambda found: int(found.group(2) or found.group(3)) * 1000000)
+    return Reading(
+        ram_used_bytes=memory.get("RAM", (None, None))[0],
+        ram_total_bytes=memory.get("RAM", (None, None))[1],
+        swap_used_bytes=memory.get("SWAP", (None, None))[0],
+        cores=_cores(text),
+        gpu_load=loads.get("GR3D"),
+        gpu_hz=clocks.get("GR3D"),
+        memory_load=loads.get("EMC"),
+        memory_hz=clocks.get("EMC"),
+        temperatures_c=_once(_HEAT, text, _degrees),
+        rails_w=_once(_RAIL, text, _watts),
+    )
+
+
+def _one_line(text: str) -> str:
+    """The part of which every word is whole and of one line.
+
+    A line that does not begin as lines do has lost its head, and with it a part of its first word.
+    """
+    stamp = _STAMP.match(text)
+    start = stamp.end() if stamp else 0
+    if not stamp and not text.startswith("RAM "):
+        start = re.match(r"\S*", text).end()
+    second = _BEGINNING.search(text, start + len("RAM"))
+    if second is None:
+        return text[start:]
+    return text[start : text.rfind(" ", 0, second.start() + 1) + 1]
+
+
+def _once(pattern, text, value_of) -> Dict:
+    """{first group: value} of what stands exactly once, or always says the same."""
+    values: Dict[str, List] = {}
+    for found in pattern.finditer(text):
+        values.setdefault(found.group(1), []).append(value_of(found))
+    same = {name: told[0] for name, told in values.items() if all(t == told[0] for t in told)}
+    return {name: value for name, value in same.items() if value is not None}
+
+
+def _bytes_of(found):
+    used, total = int(found.group(2)) * MIB, int(found.group(3)) * MIB
+    return (used, total) if used <= total else None
+
+
+def _share(percent: str) -> Optional[float]:
+    return int(percent) / 100 if int(percent) <= 100 else None
+
+
+def _cores(text: str) -> Tuple[Optional[float], ...]:
+    found = _CPU.findall(text)
+    if len(found) != 1:
+        return ()
+    cores = []
+    for word in found[0].split(","):
+        core = _CORE.match(word)
+        load = _share(core.group(1)) if core else None
+        if load is None and word != "off":
+            return ()  # one core is garbage, and which are the others is not known
+        cores.append(load)
+    return tuple(cores)
+
+
+def _degrees(found) -> Optional[float]:
+    value = float(found.group(2))
+    return value if COLDEST < value < HOTTEST else None
+
+
+def _watts(found) -> float:
+    return int(found.group(2)) / 1000

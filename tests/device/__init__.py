@@ -1,0 +1,1 @@
+"""The device half's sensors."""
