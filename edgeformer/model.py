@@ -24,11 +24,13 @@ def load(
     backend: str = "auto",
     threads: Optional[int] = None,
     cuda_graph: Optional[bool] = None,
+    engines: Optional[str] = None,
 ) -> "Model":
     """Open a bundle and load its graph. `backend`: "auto", "ort" or "trt".
 
     `threads`: CPU threads of a step; None means one for each physical core. `cuda_graph`: whether
     TensorRT's steps of one token are recorded once and replayed, as they are if it is None.
+    `engines`: the key of a set that `build` made; None: the newest.
     """
     from edgeformer.backends import open_backend
     from edgeformer.bundle import Bundle
@@ -37,7 +39,7 @@ def load(
     started = perf_counter()
     bundle = Bundle.open(path)
     tokenizer = None if bundle.manifest.tokenizer is None else open_tokenizer(bundle)
-    opened = open_backend(bundle, backend, threads, cuda_graph)
+    opened = open_backend(bundle, backend, threads, cuda_graph, engines)
     return Model(bundle, opened, tokenizer, perf_counter() - started)
 
 

@@ -95,12 +95,14 @@ def open_backend(
     name: str = "auto",
     threads: Optional[int] = None,
     cuda_graph: Optional[bool] = None,
+    engines: Optional[str] = None,
 ) -> Backend:
     """Load what runs a bundle. "auto" is TensorRT where an engine was built here, else the CPU.
 
     `threads`: of the CPU; None means one for each physical core that we may use. `cuda_graph`:
     whether TensorRT's steps of one token are recorded and replayed; None: they are, and what is
-    not TensorRT runs too. True and False ask for TensorRT.
+    not TensorRT runs too. True and False ask for TensorRT. `engines`: the key of a set of them,
+    which asks for TensorRT as well; None: the one that was built last.
     """
     if name not in BACKENDS:
         raise EdgeformerError(f"no backend is called {name!r}; choose {', '.join(BACKENDS)}")
@@ -108,8 +110,10 @@ def open_backend(
         raise EdgeformerError(f"threads is {threads!r}; it must be an integer from 1 to 1024")
     if cuda_graph not in (None, True, False):
         raise EdgeformerError(f"cuda_graph is {cuda_graph!r}; it must be True, False or None")
+    if engines is not None and name != "trt":
+        raise EdgeformerError(f"engines {engines[:60]!r} are TensorRT's; open them with trt")
     if name == "trt":
-        return _open_trt(bundle, cuda_graph)
+        return _open_trt(bundle, cuda_graph, engines)
     reason = "asked for"
     if name == "auto":
         sets, refused = engine_sets(bundle)
@@ -131,8 +135,11 @@ def open_backend(
     return backend
 
 
-def _open_trt(bundle: Bundle, cuda_graph: Optional[bool]) -> Backend:
+def _open_trt(bundle: Bundle, cuda_graph: Optional[bool], engines: Optional[str] = None) -> Backend:
     sets, refused = engine_sets(bundle)
+    if engines is not None:
+        sets = [found for found in sets if found.key == engines]
+        refused = [f"{bundle.path} holds no engines {engines[:60]!r}"]
     if not sets:
         why = "; ".join(refused) or f"{bundle.path} holds no TensorRT engine"
         raise EdgeformerError(f"{why}; build one on this device with: {BUILD}")

@@ -207,3 +207,17 @@ def test_the_cuda_graph_can_be_switched_off_where_users_are(tmp_path, standin, c
         assert model.backend_reason.endswith("CUDA graph: on")
         model.generate([1, 2, 3], max_new_tokens=8)
     assert standin.count("launches") > launches
+
+
+def test_a_set_of_engines_is_opened_by_its_key_though_a_newer_one_is_there(tmp_path):
+    path = bundles.copied(bundles.ROPE, tmp_path)
+    old, new = add_engines(path), add_engines(path, layout="shared")
+    bundle = Bundle.open(path)
+    for wanted in (old, new):
+        with open_backend(bundle, "trt", engines=wanted.key) as backend:
+            assert f"engines {wanted.key}, fp32, {wanted.layout}" in backend.reason
+            assert golden_mismatches(backend, bundle.manifest) == []
+    with pytest.raises(EdgeformerError, match="holds no engines 'nowhere'"):
+        open_backend(bundle, "trt", engines="nowhere")
+    with pytest.raises(EdgeformerError, match="open them with trt"):
+        open_backend(bundle, engines=old.key)
