@@ -27,6 +27,7 @@ HOST_ONLY = [
     "test_readme.py",
     "test_packaging.py",
     "text/test_chat_reference.py",
+    "benchmarks/test_page.py",
     "bench/test_schema_reference.py",
 ]
 

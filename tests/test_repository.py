@@ -54,6 +54,7 @@ def packages(path):
 def host_needs(imported):
     """Those of the dotted names that only the host half's environment has."""
     ours = ("edgeformer.nn", "edgeformer.export", "tests.nn", "tests.export")
+    ours += ("report.page", "report.plots")  # pictures, with matplotlib
     return {m for m in imported if m.startswith(ours) or m.split(".")[0] in HOST_PACKAGES}
 
 
@@ -172,7 +173,7 @@ def declared():
 
 def test_every_package_that_is_imported_is_declared():
     known = set(sys.stdlib_module_names) | declared() | ON_REQUEST
-    known |= {"edgeformer", "tests"} | {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
+    known |= {"edgeformer", "tests"} | {path.stem for path in (ROOT / "benchmarks").iterdir()}
     for path in python_files():
         imported = {"protobuf" if name == "google" else name for name in packages(path)}
         assert not imported - known, relative(path)

@@ -1,0 +1,1 @@
+"""Tables, pictures and pages of benchmark documents. Python 3.6; pictures need matplotlib."""

@@ -1,0 +1,202 @@
+"""A report as one HTML file: no script, nothing fetched, every text of a document escaped."""
+
+import html
+import os
+from typing import List, NamedTuple, Optional, Tuple
+
+from edgeformer.bench import document as documents
+from report import markdown, plots, ratios, tables
+from report.runs import Machine, Run, beside, differences, shown
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+READ_IT = (
+    "Every figure is the median of the rounds' medians, each round a fresh process; a range is the "
+    "lowest and the highest round. A dash means not measured here, never zero. Cases whose parity "
+    "failed stand in the tables, marked, and in no picture."
+)
+
+LAST = (
+    ("cases", "All cases"),
+    ("ratios", "Ratios, of rounds in turns"),
+    ("conditions", "All conditions"),
+)
+
+
+class Part(NamedTuple):
+    """One picture with its table. `without` is said where there is nothing to draw."""
+
+    name: str
+    title: str
+    text: str
+    plot: Optional[plots.Plot]
+    table: Optional[tables.Table]
+    without: str
+
+
+def write(path: str, machines: List[Machine]) -> None:
+    documents.write(path, text_of(machines))
+
+
+def text_of(machines: List[Machine], title: str = "edgeformer benchmarks") -> str:
+    """The whole page, in ASCII: what is not stands as character references."""
+    with open(os.path.join(HERE, "look.css"), encoding="utf-8") as file:
+        look = file.read()
+    body = [f"<h1>{_text(title)}</h1>", f"<p>{_text(READ_IT)}</p>"]
+    if len(machines) > 1:
+        body.append(_notice("Not one machine.", markdown.different_machines(machines)))
+    for index, machine in enumerate(machines):
+        body += _machine(machine, f"m{index + 1}")
+    page = [
+        "<!DOCTYPE html>",
+        '<html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
+        f"<title>{_text(title)}</title><style>\n{look}</style></head><body>",
+        *body,
+        "</body></html>",
+    ]
+    return "\n".join(page).encode("ascii", "xmlcharrefreplace").decode("ascii")
+
+
+def _machine(machine: Machine, prefix: str) -> List[str]:
+    runs = machine.runs
+    lines = [f"<h2>{_text(machine.name)}</h2>", "<ul>"]
+    for run in runs:
+        kind = run.document["kind"]
+        told = f"run {run.number}: {kind}, {run.document['made']}, {os.path.basename(run.path)}"
+        lines.append(f"<li>{_text(shown(told))}</li>")
+    lines.append("</ul>")
+    if len(runs) > 1:
+        lines.append(_notice("Separate runs.", markdown.several_runs(machine)))
+        for name, values in differences(runs):
+            lines.append(_notice(f"They differ in {name}:", " / ".join(values)))
+    for who, what in tables.findings(runs):
+        lines.append(_notice(who, what))
+    parts = _parts(machine)
+    links = [(part.name, part.title) for part in parts] + list(LAST)
+    lines.append(_links([(f"{prefix}-{name}-part", title) for name, title in links]))
+    for part in parts:
+        lines += _part(part, runs, prefix)
+    (cases, in_turns, conditions) = LAST
+    lines += [_heading(prefix, *cases), _table(tables.cases(runs)), _conditions(runs)]
+    compared = [one for run in runs for one in ratios.ratios(run)]
+    lines.append(_heading(prefix, *in_turns))
+    if compared:
+        lines += [_table(tables.compared(compared)), _conditions(runs)]
+    else:
+        lines.append("<p>No run here compared two cases.</p>")
+    lines += [_heading(prefix, *conditions), _table(tables.all_conditions(machine))]
+    return lines
+
+
+def _parts(machine: Machine) -> List[Part]:
+    runs = machine.runs
+    engines = [one for run in runs for one in ratios.between_backends(run)]
+    return [
+        Part(
+            "backends",
+            "TensorRT against ONNX Runtime",
+            "Seconds of one for each second of the other, with the interval; an interval that "
+            "holds 1 is no difference.",
+            plots.backends(engines),
+            tables.compared(engines) if engines else None,
+            "No run here compares TensorRT with ONNX Runtime on one model.",
+        ),
+        Part(
+            "size",
+            "Precision, size and speed",
+            "Further left is smaller, higher is faster. A thin line joins the cases of a model.",
+            plots.size_and_speed(runs),
+            tables.quality(runs),
+            "No case has a size and a speed.",
+        ),
+        Part(
+            "latency",
+            "Latency percentiles",
+            "Of the tokens of all rounds together.",
+            plots.latency(runs),
+            None,
+            "No case has finished a round.",
+        ),
+        Part(
+            "rows",
+            "Time per token by context length",
+            "One-token steps with so many rows of the cache in use.",
+            plots.rows_in_use(runs),
+            tables.by_part(runs, "rows_s", "case / rows in use"),
+            "No case was measured at more than one number of rows.",
+        ),
+        Part(
+            "memory",
+            "Memory over time",
+            "Free memory of the whole machine; a shaded band is every second case.",
+            plots.memory(runs),
+            None,
+            "No run holds samples of free memory.",
+        ),
+        Part(
+            "roofline",
+            "Share of the memory-bandwidth roofline",
+            "Bytes that a token must read, over the read bandwidth probed in the same run. Above "
+            "100 %: the weights stayed in a cache that is faster than what was probed.",
+            plots.roofline(runs),
+            None,
+            "No case has a share of the roofline: the bandwidth was not probed.",
+        ),
+    ]
+
+
+def _part(part: Part, runs: List[Run], prefix: str) -> List[str]:
+    lines = [_heading(prefix, part.name, part.title)]
+    if part.plot is None:
+        return [*lines, f"<p>{_text(part.without)}</p>"]
+    name = f"{prefix}-{part.name}"
+    # the picture is one image to a screen reader, and this its words
+    start = f'<svg role="img" aria-label="{_text(part.plot.alt)}" '
+    svg = plots.inline(part.plot.svg, name).replace("<svg ", start, 1)
+    caption = f"<figcaption>{_text(beside(runs))}</figcaption>"
+    table = _table(part.table) if part.table else ""
+    two = " two" if table and not part.table.wide else ""
+    return [
+        *lines,
+        f"<p>{_text(part.text)}</p>",
+        f'<div class="both{two}"><figure>{svg}{caption}</figure>',
+        f"<div>{table}</div></div>",
+    ]
+
+
+def _heading(prefix: str, name: str, title: str) -> str:
+    return f'<h3 id="{prefix}-{name}-part">{_text(title)}</h3>'
+
+
+def _links(places: List[Tuple[str, str]]) -> str:
+    links = "".join(f'<li><a href="#{place}">{_text(title)}</a></li>' for place, title in places)
+    return f"<nav><ul>{links}</ul></nav>"
+
+
+def _conditions(runs: List[Run]) -> str:
+    return f'<p class="conditions">{_text(beside(runs))}</p>'
+
+
+def _notice(head: str, text: str) -> str:
+    return f'<p class="notice"><strong>{_text(head)}</strong> {_text(text)}</p>'
+
+
+def _table(found: tables.Table) -> str:
+    """Roles are said, since a phone's cards would otherwise be no table to a screen reader."""
+    kind = ' class="wide"' if found.wide else ""
+    head = "".join(f'<th role="columnheader" scope="col">{_text(name)}</th>' for name in found.head)
+    lines = [f'<div class="scroll"><table role="table"{kind}>']
+    lines.append(f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>')
+    lines.append('<tbody role="rowgroup">')
+    for row in found.rows:
+        cells = [f'<th role="rowheader" scope="row">{_text(row[0])}</th>']
+        for name, cell in zip(found.head[1:], row[1:]):
+            cells.append(f'<td role="cell" data-of="{_text(name)}"><span>{_text(cell)}</span></td>')
+        lines.append(f'<tr role="row">{"".join(cells)}</tr>')
+    return "\n".join([*lines, "</tbody></table></div>"])
+
+
+def _text(text: str) -> str:
+    return html.escape(text, quote=True)

@@ -1,0 +1,175 @@
+"""Documents that were read, put apart by the machine that made them."""
+
+import os
+import re
+from typing import Any, Dict, List, NamedTuple, Tuple
+
+from edgeformer.bench import document as documents
+from edgeformer.errors import EdgeformerError
+
+Case = Dict[str, Any]
+GIB = 1 << 30
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+MOST_NAME = 80
+
+
+class Run(NamedTuple):
+    """One document, with the number that stands for it in a report."""
+
+    number: int
+    path: str
+    document: Dict[str, Any]
+
+    @property
+    def cases(self) -> List[Case]:
+        return list(self.document["cases"])
+
+
+class Machine(NamedTuple):
+    """The runs of one machine. Figures of two machines never share a plot or a table."""
+
+    name: str
+    runs: List[Run]
+
+
+def read(paths: List[str]) -> List[Run]:
+    """The documents in these files, each checked; exit 2 with the first that is damaged."""
+    if not paths:
+        raise EdgeformerError("give result files: python benchmarks/compare.py A.json [B.json ...]")
+    runs = []
+    for index, path in enumerate(paths):
+        document = documents.read(path)
+        _check_names(document, os.path.basename(path))
+        runs.append(Run(index + 1, path, document))
+    return runs
+
+
+def _check_names(document: Dict[str, Any], where: str) -> None:
+    """What the schema cannot say: a name stands for one case, and comparisons know their names."""
+    names = [case["name"] for case in document["cases"]]
+    twice = [name for name in names if names.count(name) > 1]
+    compared = [entry[side] for entry in document["comparisons"] for side in "ab"]
+    unknown = [name for name in compared if name not in names]
+    if twice:
+        raise EdgeformerError(f"{where}: two cases are called {shown(twice[0])}; measure again")
+    if unknown:
+        raise EdgeformerError(
+            f"{where} compares {shown(unknown[0])}, a case that it does not hold; measure again"
+        )
+
+
+def by_machine(runs: List[Run]) -> List[Machine]:
+    """In the order of their first run."""
+    found = {}  # type: Dict[Tuple[Any, ...], List[Run]]
+    for run in runs:
+        found.setdefault(machine_key(run.document), []).append(run)
+    return [Machine(machine_name(group[0].document), group) for group in found.values()]
+
+
+def machine_key(document: Dict[str, Any]) -> Tuple[Any, ...]:
+    """Equal where two documents speak of one kind of machine: what no setting changes."""
+    machine = document["machine"]
+    board = machine["board"]["model"] if machine["board"] else None
+    memory = round(machine["memory_bytes"] / GIB)
+    return board, machine["processor"], machine["architecture"], machine["cpus"], memory
+
+
+def machine_name(document: Dict[str, Any]) -> str:
+    machine = document["machine"]
+    name = machine["board"]["model"] if machine["board"] else machine["processor"]
+    memory = machine["memory_bytes"] / GIB
+    return f"{shown(name)}, {machine['architecture']}, {machine['cpus']} CPUs, {memory:.3g} GiB"
+
+
+def folder_name(document: Dict[str, Any]) -> str:
+    """The machine as a name of a folder under benchmarks/results."""
+    machine = document["machine"]
+    name = machine["board"]["model"] if machine["board"] else machine["processor"]
+    slug = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "machine"
+    return f"{slug}-{machine['cpus']}cpu"
+
+
+def shown(text: str) -> str:
+    """Text of a document on one line, without what would turn or break it, cut where long."""
+    plain = _CONTROL.sub(" ", text).strip()
+    return plain if len(plain) <= MOST_NAME else plain[: MOST_NAME - 3] + "..."
+
+
+def conditions(run: Run) -> List[Tuple[str, str]]:
+    """Everything that a figure of this run depends on, in words."""
+    document = run.document
+    machine, settings = document["machine"], document["settings"]
+    found = [
+        ("machine", machine_name(document)),
+        ("processor", shown(machine["processor"])),
+        ("system", shown(machine["system"]) + (" (container)" if machine["container"] else "")),
+        ("governor", shown(machine["governor"] or "not told")),
+        ("huge pages", machine["huge_pages"] or "not told"),
+        ("Python", shown(machine["python"])),
+    ]
+    if machine["board"]:
+        board = machine["board"]
+        locked = {True: "locked", False: "not locked", None: "not told"}[board["clocks_locked"]]
+        found += [
+            ("L4T", shown(board["l4t"] or "not told")),
+            ("JetPack", shown(board["jetpack"] or "not told")),
+            ("power mode", shown(board["power_mode"] or "not told")),
+            ("clocks", locked),
+        ]
+    found += [(shown(k), shown(v)) for k, v in sorted(machine["packages"].items()) if v]
+    if machine["glibc_tunables"]:
+        found.append(("glibc tunables", shown(machine["glibc_tunables"])))
+    found += [
+        ("threads", " and ".join(map(str, sorted({case["threads"] for case in run.cases})))),
+        ("rounds", str(settings["rounds"])),
+        ("new tokens", str(settings["new_tokens"])),
+        ("prompt tokens", ", ".join(map(str, settings["prompt_tokens"]))),
+        ("seed", str(settings["seed"])),
+        ("load before", f"{machine['load_average'][0]:.2f}"),
+        ("read bandwidth", _bandwidth(machine["bandwidth_bytes_per_s"])),
+        ("edgeformer", shown(document["edgeformer"])),
+        ("commit", (document["commit"] or "not told")[:12]),
+        ("made", document["made"]),
+    ]
+    return found
+
+
+# What a reader must know beside any figure; the whole list stands once in the report.
+_BESIDE = ("onnxruntime", "tensorrt", "Python", "threads", "rounds", "power mode", "clocks")
+_BESIDE_LAST = ("new tokens", "made", "commit")
+
+
+def beside(runs: List[Run]) -> str:
+    """The conditions of a plot in one sentence or one for each run."""
+    lines = []
+    for run in runs:
+        known = dict(conditions(run))
+        told = [f"{key} {known[key]}" for key in _BESIDE + _BESIDE_LAST if key in known]
+        unfinished = "" if run.document["complete"] else "; the run was cut short"
+        lines.append(f"Run {run.number}: {known['machine']}; {', '.join(told)}{unfinished}.")
+    return " ".join(lines)
+
+
+def differences(runs: List[Run]) -> List[Tuple[str, List[str]]]:
+    """Conditions that runs of one machine do not share: (which, one value for each run)."""
+    expected = {"made", "load before", "read bandwidth", "commit", "machine"}
+    told = [dict(conditions(run)) for run in runs]
+    names = [key for key, _ in conditions(runs[0])] if runs else []
+    names += [key for other in told[1:] for key in other if key not in names]
+    found = []
+    for name in dict.fromkeys(names):
+        values = [one.get(name, "not loaded") for one in told]
+        if name not in expected and len(set(values)) > 1:
+            found.append((name, values))
+    return found
+
+
+def _bandwidth(found: Any) -> str:
+    if not found:
+        return "not probed"
+    end = found["at_end"]
+    until = f" to {end / 1e9:.1f}" if end is not None else ""
+    return (
+        f"{found['at_start'] / 1e9:.1f}{until} GB/s over {found['working_set_bytes'] / 1e6:.4g} MB,"
+        f" {found['threads']} threads"
+    )

@@ -1,0 +1,160 @@
+"""The tables of a report, apart from how they are written down."""
+
+from typing import List, NamedTuple, Optional, Tuple
+
+from report import figures, ratios
+from report.runs import Case, Machine, Run, conditions, shown
+
+
+class Table(NamedTuple):
+    """`wide`: too many columns for a phone, where each row becomes a card."""
+
+    head: List[str]
+    rows: List[List[str]]
+    wide: bool = True
+
+
+def name_of(run: Run, case: Case, many: bool) -> str:
+    """A case in a report; the run's number stands before it where there is more than one."""
+    return f"{run.number}: {shown(case['name'])}" if many else shown(case["name"])
+
+
+def parity_of(case: Case) -> str:
+    passed, what = case["parity"]["passed"], shown(case["parity"]["what"])
+    if case["error"]:
+        return f"FAILED: {shown(case['error'])}"
+    told = {True: "passed", False: "FAILED", None: "not checked"}[passed]
+    return f"{told}: {what}" if what else told
+
+
+def cases(runs: List[Run]) -> Table:
+    """One row a case: all that is measured of each."""
+    head = ["case", "parity", "load", "first token", "time per token (range)", "p95", "p99"]
+    head += ["tokens/s", "outside the step", "peak memory", "weights", "of the roofline", "noise"]
+    rows = []
+    for run in runs:
+        for case in run.cases:
+            rows.append([name_of(run, case, len(runs) > 1), parity_of(case), *_measured(case)])
+    return Table(head, rows)
+
+
+def _measured(case: Case) -> List[str]:
+    summary = case["summary"]
+    weights = figures.megabytes(case["model"]["weights_bytes"])
+    if summary is None:
+        return ["–"] * 8 + [weights, "–", "–"]
+    token = summary["token_s"]
+    return [
+        figures.with_unit(summary["load_s"]["median"], "load_s"),
+        _first_token(case),
+        figures.with_range(token, "token_s"),
+        figures.with_unit(token["p95"], "token_s"),
+        figures.with_unit(token["p99"], "token_s"),
+        figures.digits(summary["tokens_per_s"]["median"]),
+        _median(case, "outside_s"),
+        _median(case, "peak_rss_bytes"),
+        weights,
+        figures.share(summary["roofline_share"]),
+        figures.share(summary["noise"]),
+    ]
+
+
+def _median(case: Case, figure: str) -> str:
+    found = figures.value(case, figure)
+    return figures.with_unit(found["median"] if found else None, figure)
+
+
+def _first_token(case: Case) -> str:
+    told = []
+    for part in figures.parts(case, "first_token_s"):
+        told.append(f"{part}: {_median(case, 'first_token_s/' + part)}")
+    return "; ".join(told) or "–"
+
+
+def compared(found: List[ratios.Ratio]) -> Table:
+    """One row a comparison. Where a ratio is refused, the reason stands in its place."""
+    rows = []
+    for one in found:
+        interval = "–"
+        if one.low is not None and one.high is not None:
+            interval = f"{one.low:.3f} to {one.high:.3f}"
+            if one.confidence is not None:
+                interval += f" ({100 * one.confidence:.4g} %)"
+        told = {"a faster": "A is faster", "b faster": "B is faster"}.get(one.verdict, one.verdict)
+        rows.append(
+            [
+                str(one.run.number),
+                shown(one.a["name"]),
+                shown(one.b["name"]),
+                figures.label(one.figure),
+                "–" if one.ratio is None else f"{one.ratio:.3f}",
+                interval,
+                f"{told}: {one.why}" if one.why else told,
+            ]
+        )
+    return Table(["run", "A", "B", "figure", "time of B / A", "interval", "finding"], rows)
+
+
+def quality(runs: List[Run]) -> Optional[Table]:
+    """Precision against size, speed and what it costs the model's words."""
+    rows = []
+    for run in runs:
+        for case in run.cases:
+            found = case["model"]["quality"]
+            words = ["not measured"] + ["–"] * 2
+            if found:
+                words = [
+                    f"{found['perplexity']:.4g} (fp32: {found['reference_perplexity']:.4g})",
+                    f"{found['kl']:.3g}",
+                    f"{100 * found['top1']:.3g} %",
+                ]
+            name = name_of(run, case, len(runs) > 1)
+            size = figures.megabytes(case["model"]["weights_bytes"])
+            speed = figures.value(case, "tokens_per_s") if case["summary"] else None
+            told = figures.digits(speed["median"]) if speed else "–"
+            rows.append([name, shown(case["precision"]), size, told, *words])
+    head = ["case", "precision", "weights", "tokens/s", "perplexity", "KL, nats", "top-1"]
+    return Table(head, rows)
+
+
+def by_part(runs: List[Run], name: str, first: str) -> Table:
+    """One row a case, one column a prompt length or number of rows in use."""
+    keys = []  # type: List[str]
+    for run in runs:
+        for case in run.cases:
+            keys += [key for key in figures.parts(case, name) if key not in keys]
+    keys.sort(key=lambda key: (not key.isdigit(), len(key), key))
+    rows = []
+    for run in runs:
+        for case in run.cases:
+            cells = [_median(case, f"{name}/{key}") for key in keys]
+            if set(cells) - {"–"}:
+                rows.append([name_of(run, case, len(runs) > 1), *cells])
+    return Table([first, *(shown(key) for key in keys)], rows, wide=len(keys) > 3)
+
+
+def all_conditions(machine: Machine) -> Table:
+    """What each run was measured under, side by side."""
+    told = [dict(conditions(run)) for run in machine.runs]
+    names = list(dict.fromkeys(key for run in machine.runs for key, _ in conditions(run)))
+    rows = [[name, *(one.get(name, "not loaded") for one in told)] for name in names]
+    head = ["condition", *(f"run {run.number}" for run in machine.runs)]
+    return Table(head, rows, wide=len(machine.runs) > 2)
+
+
+def findings(runs: List[Run]) -> List[Tuple[str, str]]:
+    """(run's number and case, what is wrong): what a reader must not overlook."""
+    found = []
+    for run in runs:
+        if not run.document["complete"]:
+            found.append((f"run {run.number}", "was cut short: it holds fewer rounds than asked"))
+        for case in run.cases:
+            name = name_of(run, case, len(runs) > 1)
+            if case["error"]:
+                found.append((name, f"failed: {shown(case['error'])}"))
+            elif case["parity"]["passed"] is False:
+                what = shown(case["parity"]["what"])
+                found.append((name, f"computes something else ({what}): its speed is no result"))
+            if any(turn["throttled"] for turn in case["rounds"]):
+                found.append((name, "the board throttled while it ran"))
+    return found
