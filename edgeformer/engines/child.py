@@ -21,7 +21,7 @@ PR_SET_PDEATHSIG = 1
 
 def main(parent: int) -> int:
     """Do one job; the exit status is 0 whenever an answer was given."""
-    _die_with(parent)
+    die_with(parent)
     _be_killed_first()
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
@@ -85,8 +85,8 @@ def _why(error: ImportError) -> str:
     )
 
 
-def _die_with(parent: int) -> None:
-    """End when the builder's parent ends, however it ends."""
+def die_with(parent: int) -> None:
+    """End when the parent ends, however it ends."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)

@@ -1,0 +1,97 @@
+"""One round of one case in a process of its own: what it found, and how it ended."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
+
+_ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+# At the end of sys.path: nothing there may stand in for a module of Python's own.
+_START = "import sys; sys.path.append({!r}); from edgeformer.bench import worker; worker.main({})"
+LINES, WIDTH = 5, 300  # of a dead child's stderr
+
+Phases = List[Tuple[str, float]]  # each with the time at which it began
+
+
+class Turn(NamedTuple):
+    """How a child ended. One of `done` and `error` is None.
+
+    `refused`: the error is the program's own, which tells the user what to change; else the child
+    died of something.
+    """
+
+    done: Optional[Dict[str, Any]]
+    error: Optional[str]
+    refused: bool
+    phases: Phases
+
+
+def take_turn(job: Dict[str, Any], on_phase: Callable[[str], None]) -> Turn:
+    """Do a job in a fresh process. Ctrl-C ends it, too."""
+    command = [sys.executable, "-c", _START.format(_ROOT, os.getpid())]
+    with tempfile.TemporaryFile() as printed:  # a pipe that nobody empties would stop the child
+        child = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
+        )
+        try:
+            phases, answer = _follow(child, job, on_phase)
+            status = child.wait()
+        finally:
+            if child.poll() is None:
+                child.kill()
+                child.wait()
+            for stream in (child.stdin, child.stdout):
+                if stream is not None and not stream.closed:
+                    stream.close()
+        if "done" in answer:
+            return Turn(answer["done"], None, False, phases)
+        if "failed" in answer:
+            return Turn(None, str(answer["failed"]), True, phases)
+        where = f"while {phases[-1][0]}" if phases else "before it began"
+        return Turn(None, f"{_ended(status)} {where}{_tail(printed)}", False, phases)
+
+
+def _follow(
+    child: Any, job: Dict[str, Any], on_phase: Callable[[str], None]
+) -> Tuple[Phases, Dict[str, Any]]:
+    """Read its messages to the end: the phases, and the last one that is none."""
+    try:
+        child.stdin.write(json.dumps(job).encode("ascii"))
+        child.stdin.close()
+    except BrokenPipeError:
+        pass  # it has ended already; its status says why
+    phases: Phases = []
+    answer: Dict[str, Any] = {}
+    for line in child.stdout:
+        try:
+            message = json.loads(line.decode("ascii"))
+        except ValueError:  # it was killed while it wrote
+            continue
+        if "phase" in message:
+            phases.append((message["phase"], message["at"]))
+            on_phase(message["phase"])
+        else:
+            answer = message
+    return phases, answer
+
+
+def _ended(status: int) -> str:
+    if status >= 0:
+        return f"the process ended with status {status}"
+    try:
+        name = signal.Signals(-status).name
+    except ValueError:
+        name = "signal"
+    memory = "; most likely memory ran out" if -status == signal.SIGKILL else ""
+    return f"the process was ended by {name} ({-status}){memory},"
+
+
+def _tail(printed: Any) -> str:
+    """The last lines of its stderr."""
+    size = printed.seek(0, os.SEEK_END)
+    printed.seek(max(0, size - (LINES + 1) * WIDTH * 4))
+    lines = printed.read().decode("utf-8", "replace").strip().splitlines()[-LINES:]
+    return "".join("\n  " + line[:WIDTH] for line in lines)

@@ -1,0 +1,225 @@
+"""The process that measures one round of one case, started by `bench.turn` and by nobody else.
+
+It reads a job from stdin and answers on stdout, one JSON object a line: {"phase": ..., "at": ...}
+as a phase begins, and at the end {"done": {...}} or {"failed": text}. Times of `at` are those of
+`time.perf_counter`, which Linux counts from the same moment for every process. What libraries
+print goes to stderr.
+"""
+
+import json
+import os
+import signal
+import sys
+from time import perf_counter
+from typing import Any, Callable, Dict, List, Sequence
+
+from edgeformer.errors import EdgeformerError
+
+WARM_TOKENS = 4
+REPEATS, ENOUGH_S = 5, 0.5  # of a time to first token: five, or fewer once they took that long
+STEPS = 8  # at each number of rows in use
+
+Tell = Callable[[Dict[str, Any]], None]
+
+
+def main(parent: int) -> None:
+    """Do one job."""
+    from edgeformer.engines.child import die_with
+
+    die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
+    os.dup2(2, 1)
+    job = json.loads(sys.stdin.buffer.read().decode("ascii"))
+
+    def tell(message: Dict[str, Any]) -> None:
+        answers.write(json.dumps(message) + "\n")
+        answers.flush()
+
+    try:
+        tell({"done": _done(job, tell)})
+    except EdgeformerError as error:
+        tell({"failed": str(error)})
+    except MemoryError:
+        tell({"failed": "no memory was left"})
+    answers.close()
+    sys.stderr.flush()
+    os._exit(0)  # not through the destructors of libraries: the figures are out
+
+
+def _done(job: Dict[str, Any], tell: Tell) -> Dict[str, Any]:
+    """Load, measure, and compare the golden run where that is asked for."""
+    from edgeformer import load
+    from edgeformer.device.memory import process_memory
+
+    _phase(tell, "load")
+    started = perf_counter()
+    model = load(job["path"], job["backend"], job["threads"])
+    found = {"load_s": perf_counter() - started}
+    found["loaded_rss_bytes"] = process_memory().rss_bytes
+    if job["busy"]:
+        slow_down(model.backend, job["busy"])
+    found.update(measure(model, job, tell))
+    memory = process_memory()
+    found.update(peak_rss_bytes=memory.peak_rss_bytes, huge_bytes=memory.huge_bytes)
+    backend = model.backend
+    about = {
+        "backend": backend.name,
+        "reason": backend.reason,
+        "precision": backend.precision,
+        "threads": backend.threads,
+        "packages": _packages(),
+        "parity": None,
+    }
+    if job["golden"]:
+        _phase(tell, "golden")
+        about["parity"] = parity(model)
+    return {"round": found, "about": about}
+
+
+def measure(model: Any, job: Dict[str, Any], tell: Tell) -> Dict[str, Any]:
+    """Every time of a loaded model: the keys of a round in the document that are seconds."""
+    model._eos_ids = frozenset()  # every round has the same number of tokens
+    backend, lengths = model.backend, job["prompt_tokens"]
+    clock = StepClock(backend)
+    prompts = {length: prompt_ids(model, length, job["seed"]) for length in lengths}
+    first = prompts[lengths[0]]
+
+    _phase(tell, "warm-up")
+    started = perf_counter()
+    _streamed(model, first, WARM_TOKENS)
+    found: Dict[str, Any] = {"warmup_s": perf_counter() - started}
+
+    _phase(tell, "prefill")
+    found["first_token_s"] = {
+        str(length): _first_tokens(model, prompts[length]) for length in lengths
+    }
+
+    _phase(tell, "decode")
+    del clock.seconds[:]
+    stats = _streamed(model, first, job["new_tokens"])
+    whole = list(stats.token_s)
+    inside = clock.seconds[-len(whole) :]  # one step a token; those before are the prompt's
+    found["token_s"] = whole
+    found["outside_s"] = [max(0.0, w - i) for w, i in zip(whole, inside)]
+
+    _phase(tell, "rows")
+    found["rows_s"] = _by_rows(backend, model.bundle.manifest, job["rows"], first)
+    _phase(tell, "end")
+    return found
+
+
+def prompt_ids(model: Any, length: int, seed: int) -> List[int]:
+    """Ids drawn from the whole vocabulary: the same on every Python and numpy."""
+    import numpy as np
+
+    vocabulary = model.bundle.manifest.model["vocab_size"]
+    return [int(i) for i in np.random.RandomState(seed).randint(0, vocabulary, length)]
+
+
+def parity(model: Any) -> Dict[str, Any]:
+    """The golden run on this machine, in words."""
+    from edgeformer.generation.golden import golden_run
+
+    manifest, precision = model.bundle.manifest, model.backend.precision
+    found = golden_run(model.backend, manifest)
+    same = f"{found.steps - len(found.mismatches)} of {found.steps} golden tokens"
+    if precision == "fp32":
+        return {"passed": not found.mismatches, "what": same}
+    limits = manifest.golden.limits.get(precision)
+    if limits is None:
+        return {"passed": None, "what": f"{same}; the bundle has no limits for {precision}"}
+    beyond = found.beyond(limits)
+    within = f"{same}, within the limits of {precision}"
+    return {"passed": beyond is None, "what": within if beyond is None else f"{same}; {beyond}"}
+
+
+class StepClock:
+    """Stands in front of a backend's `step` and notes what each call takes."""
+
+    def __init__(self, backend: Any) -> None:
+        self.seconds: List[float] = []
+        step = backend.step
+
+        def timed(*arguments: Any) -> Any:
+            started = perf_counter()
+            output = step(*arguments)
+            self.seconds.append(perf_counter() - started)
+            return output
+
+        backend.step = timed
+
+
+def slow_down(backend: Any, share: float) -> None:
+    """Make each step longer by this share of itself: a slowdown of a known size, for the proof
+    that one is found."""
+    step = backend.step
+
+    def slower(*arguments: Any) -> Any:
+        started = perf_counter()
+        output = step(*arguments)
+        end = perf_counter() + (perf_counter() - started) * share
+        while perf_counter() < end:
+            pass
+        return output
+
+    backend.step = slower
+
+
+def _streamed(model: Any, prompt: Sequence[int], tokens: int) -> Any:
+    """The stats of a greedy stream of exactly so many tokens."""
+    from edgeformer.generation.params import SamplingParams
+
+    stream = model.stream(prompt, SamplingParams(max_new_tokens=tokens))
+    came = sum(1 for _ in stream)
+    if came != tokens:
+        raise EdgeformerError(
+            f"{tokens} tokens were asked for and {came} came ({stream.finish_reason}); give fewer "
+            "with --new-tokens"
+        )
+    return stream.stats
+
+
+def _first_tokens(model: Any, prompt: Sequence[int]) -> List[float]:
+    seconds: List[float] = []
+    while len(seconds) < REPEATS and sum(seconds) < ENOUGH_S:
+        seconds.append(_streamed(model, prompt, 1).first_token_s)
+    return seconds
+
+
+def _by_rows(
+    backend: Any, manifest: Any, rows: Sequence[int], ids: Sequence[int]
+) -> Dict[str, List[float]]:
+    """Seconds of one-token steps behind so many cached rows, which ascend."""
+    chunk = min(manifest.chunk, manifest.capacity)
+    backend.owner = object()  # the streams before have lost the cache
+    backend.truncate(0)
+    found, filled = {}, 0
+    for wanted in rows:
+        while filled < wanted:
+            count = min(chunk, wanted - filled)
+            part = [ids[position % len(ids)] for position in range(filled, filled + count)]
+            backend.step(part, range(filled, filled + count), [count - 1], "token")
+            filled += count
+        seconds = []
+        for _ in range(1 + STEPS):
+            started = perf_counter()
+            backend.step([ids[0]], [filled], [0], "token")
+            seconds.append(perf_counter() - started)
+            backend.truncate(filled)
+        found[str(wanted)] = seconds[1:]  # the first one binds what the cache has grown to
+    return found
+
+
+def _packages() -> Dict[str, Any]:
+    """Versions of what was loaded to run the case."""
+    found: Dict[str, Any] = {}
+    for name in ("numpy", "onnxruntime", "tensorrt", "pycuda"):
+        module = sys.modules.get(name)
+        version = getattr(module, "__version__", None) or getattr(module, "VERSION_TEXT", None)
+        found[name] = None if version is None else str(version)
+    return found
+
+
+def _phase(tell: Tell, name: str) -> None:
+    tell({"phase": name, "at": perf_counter()})
