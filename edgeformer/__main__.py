@@ -13,6 +13,7 @@ VERBS = {
     "info": "what a bundle holds",
     "plan": "will a bundle fit a board's memory?",
     "build": "TensorRT engines of a bundle, for this machine's GPU",
+    "bench": "what bundles cost here: times, memory, power, and whether they differ",
 }
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 

@@ -25,6 +25,7 @@ PROGRAMS = [
     "edgeformer info",
     "edgeformer plan",
     "edgeformer build",
+    "edgeformer bench",
     "edgeformer.export",
     "edgeformer.export inspect",
     "edgeformer.export lint",
@@ -36,8 +37,6 @@ PROGRAMS = [
     "edgeformer.nn.ladder",
     "edgeformer.nn.presets",
     "edgeformer.nn.prune",
-    "benchmarks/host_time.py",
-    "benchmarks/rows_in_use.py",
     "tests.tiers",
 ]
 NOT_RUN = r"(?:<!-- not run: (?P<why>.+?) -->\n)?"

@@ -69,9 +69,12 @@ def text_of(document: Dict[str, Any]) -> str:
 
 def writable(path: str) -> None:
     """Refuse a path that could not be written, before anything is measured."""
-    folder = os.path.dirname(os.path.abspath(path))
+    path = os.path.realpath(path)
+    folder = os.path.dirname(path)
     if os.path.isdir(path):
         raise EdgeformerError(f"-o {path} is a directory; give a file, such as {path}/bench.json")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise EdgeformerError(f"-o {path} is no regular file; use --json for standard output")
     if not os.path.isdir(folder):
         raise EdgeformerError(f"-o {path}: there is no directory {folder}; make it first")
     try:
@@ -86,7 +89,8 @@ def writable(path: str) -> None:
 
 def write(path: str, text: str) -> None:
     """Replace `path` as a whole, or leave it as it was."""
-    folder = os.path.dirname(os.path.abspath(path))
+    path = os.path.realpath(path)
+    folder = os.path.dirname(path)
     made = ""
     try:
         handle, made = tempfile.mkstemp(prefix=".bench-", dir=folder)
@@ -99,9 +103,7 @@ def write(path: str, text: str) -> None:
     except OSError as error:
         if made and os.path.exists(made):
             os.unlink(made)
-        raise EdgeformerError(
-            f"{path} cannot be written: {error.strerror}; the document is on stdout with --json"
-        ) from None
+        raise EdgeformerError(f"{path} cannot be written: {error.strerror}") from None
 
 
 def _bytes(path: str) -> bytes:

@@ -1,0 +1,111 @@
+"""`bench`: what a bundle costs on this machine, in rounds that take turns with those of others."""
+
+import argparse
+import os
+import sys
+from typing import Any, List, Optional
+
+from edgeformer.cli import console
+from edgeformer.errors import EdgeformerError
+
+
+def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog=prog or "python -m edgeformer bench",
+        description="Measure bundles here: load, warm-up, time to first token, time of a token, "
+        "time against rows in use, memory, and on a board power and heat. Rounds of several "
+        "bundles or backends alternate, each in a fresh process; a ratio is told only where it "
+        "is larger than the noise. Exit 0: measured. 1: a case died or gave other tokens than its "
+        "golden ones. 2: something to change.",
+        allow_abbrev=False,
+    )
+    add = made.add_argument
+    add("bundles", metavar="BUNDLE", nargs="+", help="directories; one twice shows the noise")
+    add("--backend", default="auto", metavar="NAME,NAME", help="auto (default), ort, trt")
+    add("--threads", type=int, metavar="N", help="CPU threads (default: the physical cores)")
+    add("--rounds", type=int, default=10, metavar="N", help="10 (default) are the fewest that "
+        "give a ratio")  # fmt: skip
+    add("--new-tokens", type=int, metavar="N", help="tokens of a round (default: 64, if they fit)")
+    add("--prompt-tokens", metavar="L,L", help="lengths of prompts (default: of 16,64,256 what "
+        "fits); decoding follows the shortest")  # fmt: skip
+    add("--rows", metavar="N,N", help="rows in use (default: of 64,256,1024 what fits)")
+    add("--seed", type=int, default=1, metavar="S", help="of the prompts' tokens (default: 1)")
+    add("--json", action="store_true", help="the whole document as the last line of stdout")
+    add("-o", "--output", metavar="FILE", help="write the document to FILE, too")
+    return made
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from edgeformer.bench import document as documents
+    from edgeformer.bench.cases import Asked, cases_of, settings_of
+    from edgeformer.bench.measure import measure
+    from edgeformer.bench.table import text_of
+    from edgeformer.bundle import Bundle
+
+    threads = arguments.threads
+    if threads is not None and not 1 <= threads <= 1024:
+        raise EdgeformerError(f"--threads is {threads}; say 1 to 1024")
+    bundles = [Bundle.open(path) for path in arguments.bundles]
+    cases = cases_of(bundles, _names(arguments.backend), threads)
+    asked = Asked(
+        arguments.rounds,
+        arguments.new_tokens,
+        _numbers("--prompt-tokens", arguments.prompt_tokens),
+        _numbers("--rows", arguments.rows),
+        arguments.seed,
+    )
+    settings = settings_of(asked, cases)
+    if arguments.output is not None:
+        documents.writable(arguments.output)
+    console.say(
+        f"{len(cases)} cases, {settings.rounds} rounds of each: {settings.new_tokens} new tokens, "
+        f"prompts of {_listed(settings.prompt_tokens)}, rows in use {_listed(settings.rows)}"
+    )
+    made = measure(cases, settings, _command(), console.say)
+    text = documents.text_of(made.document)
+    if not arguments.json:
+        console.TextOut().write(text_of(made.document))
+    else:
+        print(text, flush=True)
+    if arguments.output is not None:
+        _write(arguments.output, text, arguments.json)
+    if made.interrupted:
+        return 130
+    return 1 if made.failed else 0
+
+
+def _write(path: str, text: str, is_told: bool) -> None:
+    """To the file; where that fails, what took so long goes to stdout at least."""
+    from edgeformer.bench import document as documents
+
+    try:
+        documents.write(path, text)
+    except EdgeformerError as error:
+        if not is_told:
+            print(text, flush=True)
+        raise EdgeformerError(f"{error}; the document is the last line of stdout") from None
+    console.say(f"wrote {path}")
+
+
+def _names(text: str) -> List[str]:
+    return list(dict.fromkeys(text.split(",")))
+
+
+def _numbers(option: str, text: Optional[str]) -> Optional[List[int]]:
+    if text is None:
+        return None
+    words = text.split(",")
+    if not all(word.isdigit() and len(word) < 10 for word in words):
+        raise EdgeformerError(f"{option} is {text[:40]!r}; say numbers such as 16,64")
+    return [int(word) for word in words]
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(map(str, values))
+
+
+def _command() -> List[str]:
+    """What was typed, without the folder that the program lies in."""
+    name = os.path.basename(sys.argv[0]) if sys.argv else ""
+    program = "edgeformer" if name == "__main__.py" else name
+    return [program, *sys.argv[1:]]
