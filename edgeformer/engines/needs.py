@@ -111,7 +111,7 @@ class Sizes:
             for i, name in enumerate(node.inputs):
                 looked_up = node.operator == "Gather" and i == 0
                 if name in graph.initializers and not (looked_up and name in left_out):
-                    size = _engine_bytes(graph.initializers[name], precision, fp32, node, i)
+                    size = engine_bytes(graph.initializers[name], precision, fp32, node, i)
                     use = (name, looked_up)
                     uses[use] = min(size, uses.get(use, size))
         return sum(uses.values())
@@ -198,7 +198,7 @@ def _tables(graph: GraphFile) -> Set[str]:
     } & set(graph.initializers)
 
 
-def _engine_bytes(tensor: Initializer, precision: str, fp32: bool, node: Node, index: int) -> int:
+def engine_bytes(tensor: Initializer, precision: str, fp32: bool, node: Node, index: int) -> int:
     """Bytes inside an engine of what a node reads as its input number `index`."""
     if node.operator in ("QuantizeLinear", "DequantizeLinear"):
         # weights are INT8, scales FP32; zero points are 0 and not kept

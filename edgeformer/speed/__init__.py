@@ -1,0 +1,1 @@
+"""How fast a bundle can be: what a step reads and computes, what a machine allows, a prediction."""
