@@ -20,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 HOST_ONLY = [
     "nn",
     "export",
+    "benchmarks/peers",
     "rtx",
     "test_tiers.py",
     "standin/test_choices.py",

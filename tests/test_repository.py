@@ -18,6 +18,7 @@ HOST_PACKAGES = {"torch", "onnx", "transformers", "safetensors", "tqdm", "tokeni
 HOST_PACKAGES |= {"gguf", "huggingface_hub", "jsonschema"}
 # Large and for one command each, which says so when they are missing; and what a board brings.
 ON_REQUEST = {"rdata", "matplotlib", "tensorrt", "pycuda", "llama_cpp"}
+ON_REQUEST |= {"onnxruntime_genai", "optimum", "ctranslate2"}
 
 
 def tracked_files():
@@ -153,7 +154,7 @@ def test_python_36_runs_every_test_that_does_not_need_the_host_half():
         assert not grammar_error((ROOT / name).read_text("utf-8"), name)
         needs = host_needs(imported_modules(ROOT / name, top_level_only=True))
         assert not needs, "%s needs %s: list it in HOST_ONLY, tests/conftest.py" % (name, needs)
-    folders = ("tests/nn/", "tests/export/")  # the host half's own
+    folders = ("tests/nn/", "tests/export/", "tests/benchmarks/peers/")  # the host half's own
     for name in ignored - of_the_repository:
         needs = host_needs(imported_modules(ROOT / name))
         assert needs or name.startswith(folders), "Python 3.6 must run %s: it can" % name
@@ -173,7 +174,8 @@ def declared():
 
 def test_every_package_that_is_imported_is_declared():
     known = set(sys.stdlib_module_names) | declared() | ON_REQUEST
-    known |= {"edgeformer", "tests"} | {path.stem for path in (ROOT / "benchmarks").iterdir()}
+    known |= {"edgeformer", "tests", "benchmarks"}
+    known |= {path.stem for path in (ROOT / "benchmarks").iterdir()}
     for path in python_files():
         imported = {"protobuf" if name == "google" else name for name in packages(path)}
         assert not imported - known, relative(path)
