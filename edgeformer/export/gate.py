@@ -17,7 +17,7 @@ THRESHOLDS = {
     "fp16": Thresholds(0.001, 0.002, 0.98),
     "int8-qdq": Thresholds(0.015, 0.03, 0.9),
     "int8-dynamic": Thresholds(0.015, 0.03, 0.9),
-    "n8": Thresholds(0.003, 0.006, 0.95),
+    "n8": Thresholds(0.003, 0.006, 0.93),
     "n4": Thresholds(0.03, 0.06, 0.85),
 }
 HEAD = f"{'precision':<14} {'perplexity':>11} {'change':>9} {'KL, nats':>9} {'top-1':>7}  allowed"
