@@ -55,7 +55,7 @@ def packages(path):
 def host_needs(imported):
     """Those of the dotted names that only the host half's environment has."""
     ours = ("edgeformer.nn", "edgeformer.export", "tests.nn", "tests.export")
-    ours += ("report.page", "report.plots")  # pictures, with matplotlib
+    ours += ("report.page", "report.drawing", "report.plots")  # pictures, with matplotlib
     return {m for m in imported if m.startswith(ours) or m.split(".")[0] in HOST_PACKAGES}
 
 

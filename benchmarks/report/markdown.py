@@ -2,9 +2,11 @@
 
 import html
 import re
-from typing import List
+from typing import List, Tuple
 
-from report import ratios, tables
+from report import figures, ratios, tables
+from report.history import Series, changes
+from report.history import table as overview
 from report.runs import Machine, beside, differences, shown
 
 _SPECIAL = re.compile(r"([\\`*\[\]|~$]|(?<!\w)_|_(?!\w))")
@@ -29,6 +31,18 @@ def report(machines: List[Machine]) -> str:
         lines += [f"> **{different_machines(machines)}**", ""]
     for machine in machines:
         lines += _section(machine)
+    return "\n".join(lines).rstrip()
+
+
+def history(found: List[Tuple[Machine, List[Series]]], figure: str) -> str:
+    """One table a machine, and before it each change beyond noise."""
+    lines = []  # type: List[str]
+    for machine, series in found:
+        lines += [f"## {escaped(machine.name)}: {escaped(figures.label(figure))}", ""]
+        for who, what in changes(series, figure):
+            lines += [f"> **{escaped(who)}** {escaped(what)}", ""]
+        lines += [*table(overview(series, figure)), ""]
+        lines += [f"Newest run: {escaped(beside(machine.runs[-1:]))}", ""]
     return "\n".join(lines).rstrip()
 
 

@@ -5,7 +5,7 @@ import os
 from typing import List, NamedTuple, Optional, Tuple
 
 from edgeformer.bench import document as documents
-from report import markdown, plots, ratios, tables
+from report import drawing, markdown, plots, ratios, tables
 from report.runs import Machine, Run, beside, differences, shown
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -29,7 +29,7 @@ class Part(NamedTuple):
     name: str
     title: str
     text: str
-    plot: Optional[plots.Plot]
+    plot: Optional[drawing.Plot]
     table: Optional[tables.Table]
     without: str
 
@@ -40,19 +40,25 @@ def write(path: str, machines: List[Machine]) -> None:
 
 def text_of(machines: List[Machine], title: str = "edgeformer benchmarks") -> str:
     """The whole page, in ASCII: what is not stands as character references."""
-    with open(os.path.join(HERE, "look.css"), encoding="utf-8") as file:
-        look = file.read()
-    body = [f"<h1>{_text(title)}</h1>", f"<p>{_text(READ_IT)}</p>"]
+    body = [f"<p>{escaped(READ_IT)}</p>"]
     if len(machines) > 1:
-        body.append(_notice("Not one machine.", markdown.different_machines(machines)))
+        body.append(notice("Not one machine.", markdown.different_machines(machines)))
     for index, machine in enumerate(machines):
         body += _machine(machine, f"m{index + 1}")
+    return whole(title, body)
+
+
+def whole(title: str, body: List[str]) -> str:
+    """A page of these parts under a heading."""
+    with open(os.path.join(HERE, "look.css"), encoding="utf-8") as file:
+        look = file.read()
     page = [
         "<!DOCTYPE html>",
         '<html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">',
-        f"<title>{_text(title)}</title><style>\n{look}</style></head><body>",
+        f"<title>{escaped(title)}</title><style>\n{look}</style></head><body>",
+        f"<h1>{escaped(title)}</h1>",
         *body,
         "</body></html>",
     ]
@@ -61,32 +67,32 @@ def text_of(machines: List[Machine], title: str = "edgeformer benchmarks") -> st
 
 def _machine(machine: Machine, prefix: str) -> List[str]:
     runs = machine.runs
-    lines = [f"<h2>{_text(machine.name)}</h2>", "<ul>"]
+    lines = [f"<h2>{escaped(machine.name)}</h2>", "<ul>"]
     for run in runs:
         kind = run.document["kind"]
         told = f"run {run.number}: {kind}, {run.document['made']}, {os.path.basename(run.path)}"
-        lines.append(f"<li>{_text(shown(told))}</li>")
+        lines.append(f"<li>{escaped(shown(told))}</li>")
     lines.append("</ul>")
     if len(runs) > 1:
-        lines.append(_notice("Separate runs.", markdown.several_runs(machine)))
+        lines.append(notice("Separate runs.", markdown.several_runs(machine)))
         for name, values in differences(runs):
-            lines.append(_notice(f"They differ in {name}:", " / ".join(values)))
+            lines.append(notice(f"They differ in {name}:", " / ".join(values)))
     for who, what in tables.findings(runs):
-        lines.append(_notice(who, what))
+        lines.append(notice(who, what))
     parts = _parts(machine)
     links = [(part.name, part.title) for part in parts] + list(LAST)
     lines.append(_links([(f"{prefix}-{name}-part", title) for name, title in links]))
     for part in parts:
         lines += _part(part, runs, prefix)
     (cases, in_turns, conditions) = LAST
-    lines += [_heading(prefix, *cases), _table(tables.cases(runs)), _conditions(runs)]
+    lines += [_heading(prefix, *cases), table(tables.cases(runs)), _conditions(runs)]
     compared = [one for run in runs for one in ratios.ratios(run)]
     lines.append(_heading(prefix, *in_turns))
     if compared:
-        lines += [_table(tables.compared(compared)), _conditions(runs)]
+        lines += [table(tables.compared(compared)), _conditions(runs)]
     else:
         lines.append("<p>No run here compared two cases.</p>")
-    lines += [_heading(prefix, *conditions), _table(tables.all_conditions(machine))]
+    lines += [_heading(prefix, *conditions), table(tables.all_conditions(machine))]
     return lines
 
 
@@ -150,53 +156,59 @@ def _parts(machine: Machine) -> List[Part]:
 def _part(part: Part, runs: List[Run], prefix: str) -> List[str]:
     lines = [_heading(prefix, part.name, part.title)]
     if part.plot is None:
-        return [*lines, f"<p>{_text(part.without)}</p>"]
-    name = f"{prefix}-{part.name}"
-    # the picture is one image to a screen reader, and this its words
-    start = f'<svg role="img" aria-label="{_text(part.plot.alt)}" '
-    svg = plots.inline(part.plot.svg, name).replace("<svg ", start, 1)
-    caption = f"<figcaption>{_text(beside(runs))}</figcaption>"
-    table = _table(part.table) if part.table else ""
-    two = " two" if table and not part.table.wide else ""
+        return [*lines, f"<p>{escaped(part.without)}</p>"]
+    rows = table(part.table) if part.table else ""
+    two = " two" if part.table and not part.table.wide else ""
+    picture = figure(part.plot, f"{prefix}-{part.name}", beside(runs))
     return [
         *lines,
-        f"<p>{_text(part.text)}</p>",
-        f'<div class="both{two}"><figure>{svg}{caption}</figure>',
-        f"<div>{table}</div></div>",
+        f"<p>{escaped(part.text)}</p>",
+        f'<div class="both{two}">{picture}<div>{rows}</div></div>',
     ]
 
 
+def figure(plot: drawing.Plot, name: str, caption: str) -> str:
+    """A picture that is one image to a screen reader, with its words and its conditions."""
+    start = f'<svg role="img" aria-label="{escaped(plot.alt)}" '
+    svg = drawing.inline(plot.svg, name).replace("<svg ", start, 1)
+    return f"<figure>{svg}<figcaption>{escaped(caption)}</figcaption></figure>"
+
+
 def _heading(prefix: str, name: str, title: str) -> str:
-    return f'<h3 id="{prefix}-{name}-part">{_text(title)}</h3>'
+    return f'<h3 id="{prefix}-{name}-part">{escaped(title)}</h3>'
 
 
 def _links(places: List[Tuple[str, str]]) -> str:
-    links = "".join(f'<li><a href="#{place}">{_text(title)}</a></li>' for place, title in places)
+    links = "".join(f'<li><a href="#{place}">{escaped(title)}</a></li>' for place, title in places)
     return f"<nav><ul>{links}</ul></nav>"
 
 
 def _conditions(runs: List[Run]) -> str:
-    return f'<p class="conditions">{_text(beside(runs))}</p>'
+    return f'<p class="conditions">{escaped(beside(runs))}</p>'
 
 
-def _notice(head: str, text: str) -> str:
-    return f'<p class="notice"><strong>{_text(head)}</strong> {_text(text)}</p>'
+def notice(head: str, text: str) -> str:
+    return f'<p class="notice"><strong>{escaped(head)}</strong> {escaped(text)}</p>'
 
 
-def _table(found: tables.Table) -> str:
+def table(found: tables.Table) -> str:
     """Roles are said, since a phone's cards would otherwise be no table to a screen reader."""
     kind = ' class="wide"' if found.wide else ""
-    head = "".join(f'<th role="columnheader" scope="col">{_text(name)}</th>' for name in found.head)
+    head = "".join(
+        f'<th role="columnheader" scope="col">{escaped(name)}</th>' for name in found.head
+    )
     lines = [f'<div class="scroll"><table role="table"{kind}>']
     lines.append(f'<thead role="rowgroup"><tr role="row">{head}</tr></thead>')
     lines.append('<tbody role="rowgroup">')
     for row in found.rows:
-        cells = [f'<th role="rowheader" scope="row">{_text(row[0])}</th>']
+        cells = [f'<th role="rowheader" scope="row">{escaped(row[0])}</th>']
         for name, cell in zip(found.head[1:], row[1:]):
-            cells.append(f'<td role="cell" data-of="{_text(name)}"><span>{_text(cell)}</span></td>')
+            cells.append(
+                f'<td role="cell" data-of="{escaped(name)}"><span>{escaped(cell)}</span></td>'
+            )
         lines.append(f'<tr role="row">{"".join(cells)}</tr>')
     return "\n".join([*lines, "</tbody></table></div>"])
 
 
-def _text(text: str) -> str:
+def escaped(text: str) -> str:
     return html.escape(text, quote=True)

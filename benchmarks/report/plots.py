@@ -1,30 +1,17 @@
-"""The pictures of a report, as SVG. The one module with matplotlib."""
+"""The pictures of a report, as SVG."""
 
-import io
-import re
-import warnings
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-import matplotlib
-from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
+from matplotlib.ticker import FuncFormatter
 
-from report import figures, ratios, style, tables
+from report import drawing, figures, ratios, style, tables
+from report.drawing import INK, Plot
 from report.runs import Case, Run, shown
 from report.style import Look
 
-WIDTH = 5.2  # inches: on a phone's 390 px the letters of 11 points are still 10 px high
 ROW = 0.5
 MOST_ROWS, MOST_LINES = 80, 12
-INK = style.INK
 Named = Tuple[str, Case, Look]
-
-
-class Plot(NamedTuple):
-    """An SVG file; `alt` says in words what it shows."""
-
-    svg: str
-    alt: str
 
 
 def named(runs: Sequence[Run], wanted: Callable[[Case], bool]) -> List[Named]:
@@ -57,12 +44,16 @@ def latency(runs: Sequence[Run]) -> Optional[Plot]:
                 axes.plot([x], [row], marker=marker, color=look.colour, markerfacecolor=filled,
                           markersize=8, markeredgewidth=2, linestyle="none")  # fmt: skip
             values = " · ".join(figures.digits(x) for x in at)
-            _above(axes, row, name, f"{values} ms")
+            drawing.above(axes, row, name, f"{values} ms")
             told.append(f"{name}: median {at[0]:.3g}, p95 {at[1]:.3g}, p99 {at[2]:.3g} ms")
-        _rows(axes, len(cases), "ms per token: ● median, | p95, × p99" + _of(len(found), MOST_ROWS))
-        _log(axes.xaxis, axes.set_xscale)
+        drawing.rows(
+            axes,
+            len(cases),
+            "ms per token: ● median, | p95, × p99" + drawing.of(len(found), MOST_ROWS),
+        )
+        drawing.log(axes.xaxis, axes.set_xscale)
 
-    svg = _drawn([ROW * len(cases) + 0.8], [draw])
+    svg = drawing.drawn([ROW * len(cases) + 0.8], [draw])
     return Plot(svg, "Time per token of each case. " + ". ".join(told))
 
 
@@ -79,13 +70,15 @@ def roofline(runs: Sequence[Run]) -> Optional[Plot]:
             hatch = None if look.filled else "///"
             axes.barh([row], [percent], height=0.36, color=look.colour if look.filled else "none",
                       edgecolor=look.colour, hatch=hatch)  # fmt: skip
-            _above(axes, row, name, f"{percent:.3g} %")
-        _rows(axes, len(cases), "% of what the bandwidth allows" + _of(len(found), MOST_ROWS))
+            drawing.above(axes, row, name, f"{percent:.3g} %")
+        drawing.rows(
+            axes, len(cases), "% of what the bandwidth allows" + drawing.of(len(found), MOST_ROWS)
+        )
         axes.axvline(100, color=INK, linestyle=":")
         axes.set_xlim(0, max(105, axes.get_xlim()[1]))
 
     told = [f"{n}: {100 * case['summary']['roofline_share']:.3g} %" for n, case, _ in cases]
-    svg = _drawn([ROW * len(cases) + 0.8], [draw])
+    svg = drawing.drawn([ROW * len(cases) + 0.8], [draw])
     return Plot(svg, "Share of the memory-bandwidth roofline. " + ". ".join(told))
 
 
@@ -104,12 +97,16 @@ def backends(found: List[ratios.Ratio]) -> Optional[Plot]:
                 axes.plot([one.ratio], [row], color=colour, marker="o", linestyle="none")
             name = f"{shown(one.b['name'])} / {_without_model(one.a)}"
             value = "no difference" if one.ratio is None else f"{one.ratio:.3f}"
-            _above(axes, row, name, value)
+            drawing.above(axes, row, name, value)
         axes.axvline(1, color=INK, linestyle=":")
-        _rows(axes, len(rows), "time of the first / time of the second" + _of(len(told), MOST_ROWS))
-        _log(axes.xaxis, axes.set_xscale)
+        drawing.rows(
+            axes,
+            len(rows),
+            "time of the first / time of the second" + drawing.of(len(told), MOST_ROWS),
+        )
+        drawing.log(axes.xaxis, axes.set_xscale)
 
-    svg = _drawn([ROW * len(rows) + 0.8], [draw])
+    svg = drawing.drawn([ROW * len(rows) + 0.8], [draw])
     return Plot(svg, "Ratios between backends. " + ". ".join(map(ratios.in_words, rows)))
 
 
@@ -128,13 +125,13 @@ def size_and_speed(runs: Sequence[Run]) -> Optional[Plot]:
             _dots(axes, points, look, name)
         axes.set_xlabel("MB of weights")
         axes.set_ylabel("tokens/s (median)")
-        _log(axes.xaxis, axes.set_xscale)
-        _log(axes.yaxis, axes.set_yscale)
+        drawing.log(axes.xaxis, axes.set_xscale)
+        drawing.log(axes.yaxis, axes.set_yscale)
         axes.grid(True)
-        _legend(axes)
+        drawing.legend(axes)
 
     told = [f"{name}: {_point(c)[0]:.3g} MB, {_point(c)[1]:.3g} tokens/s" for name, c, _ in cases]
-    svg = _drawn([4.2], [draw])
+    svg = drawing.drawn([4.2], [draw])
     return Plot(svg, "Size of the weights against tokens per second. " + ". ".join(told))
 
 
@@ -149,27 +146,30 @@ def rows_in_use(runs: Sequence[Run]) -> Optional[Plot]:
             for name, case, look in same[:MOST_LINES]:
                 points = _by_rows(case)
                 filled = look.colour if look.filled else "none"
-                axes.plot(*zip(*points), color=look.colour, marker=look.marker, label=name,
-                          linestyle=look.line, markerfacecolor=filled)  # fmt: skip
+                axes.plot(*zip(*points), color=look.colour, marker=look.marker,
+                          linestyle=look.line, markerfacecolor=filled,
+                          label=drawing.cut(name, 50))  # fmt: skip
                 told.append(
                     f"{name}: {points[0][1]:.3g} ms at {points[0][0]:.0f} rows, "
                     f"{points[-1][1]:.3g} ms at {points[-1][0]:.0f}"
                 )
-            axes.set_title(shown(model) + _of(len(same), MOST_LINES), loc="left")
+            axes.set_title(
+                drawing.cut(shown(model), 40) + drawing.of(len(same), MOST_LINES), loc="left"
+            )
             axes.set_xscale("log", base=2)
             axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
             axes.set_ylim(bottom=0)
             axes.set_xlabel("rows in use")
             axes.set_ylabel("ms per token")
             axes.grid(True)
-            _legend(axes)
+            drawing.legend(axes)
 
         return draw
 
     if not models:
         return None
     heights = [3.0 + 0.25 * min(len(same), MOST_LINES) for _, same in models]
-    svg = _drawn(heights, [panel(model, same) for model, same in models])
+    svg = drawing.drawn(heights, [panel(model, same) for model, same in models])
     return Plot(svg, "Time per token against the rows in use. " + ". ".join(told))
 
 
@@ -203,7 +203,7 @@ def memory(runs: Sequence[Run]) -> Optional[Plot]:
 
         return draw
 
-    svg = _drawn([2.8] * len(shown_runs), [panel(run) for run in shown_runs])
+    svg = drawing.drawn([2.8] * len(shown_runs), [panel(run) for run in shown_runs])
     return Plot(svg, "Free memory of the machine over time. " + ". ".join(told))
 
 
@@ -255,70 +255,6 @@ def _point(case: Case) -> Tuple[float, float]:
 
 def _dots(axes: Any, points: List[Tuple[float, float]], look: Look, name: str) -> None:
     filled = look.colour if look.filled else "none"
-    axes.plot(*zip(*points), color=look.colour, marker=look.marker, linestyle="none", label=name,
-              markerfacecolor=filled, markeredgewidth=1.6, markersize=8)  # fmt: skip
-
-
-def _above(axes: Any, row: int, name: str, value: str) -> None:
-    """A row's name on the left and its value on the right, above what is drawn in it."""
-    place = axes.get_yaxis_transform()
-    axes.text(0, row - 0.3, _cut(name, 64 - len(value)), transform=place, va="center", size=10)
-    axes.text(1, row - 0.3, value, transform=place, va="center", ha="right", size=10)
-
-
-def _of(count: int, most: int) -> str:
-    return f" (the first {most} of {count})" if count > most else ""
-
-
-def _cut(name: str, most: int) -> str:
-    return name if len(name) <= most else name[: most - 1] + "…"
-
-
-def _rows(axes: Any, count: int, label: str) -> None:
-    axes.set_ylim(count - 0.5, -0.7)
-    axes.set_yticks([])
-    axes.spines["left"].set_visible(False)
-    axes.grid(True, axis="x")
-    axes.set_xlabel(label)
-
-
-def _log(axis: Any, set_scale: Callable[[str], None]) -> None:
-    """A logarithmic scale with plain numbers, at 1, 2 and 5 where the range is short."""
-    set_scale("log")
-    low, high = sorted(axis.get_view_interval())
-    short = low <= 0 or high / low < 100
-    axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if short else (1.0,)))
-    axis.set_minor_locator(NullLocator())
-    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.10g}" if x >= 1 else f"{x:.3g}"))
-
-
-def _legend(axes: Any) -> None:
-    axes.legend(loc="upper left", bbox_to_anchor=(0, -0.2), borderaxespad=0, handlelength=3)
-
-
-def _drawn(heights: List[float], panels: List[Callable[[Any], None]]) -> str:
-    with matplotlib.rc_context(style.settings()), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")
-        figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
-        made = figure.subplots(len(panels), 1, squeeze=False, height_ratios=heights)
-        for axes, draw in zip(made[:, 0], panels):
-            draw(axes)
-        written = io.StringIO()
-        figure.savefig(written, format="svg", metadata={"Date": None})
-    return written.getvalue()
-
-
-def inline(svg: str, name: str) -> str:
-    """An SVG file as part of a page: no header, no names of other hosts, identifiers of its own,
-    and the page's colour in place of INK. Text between tags is left as it is."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", svg, flags=re.DOTALL)
-
-    def tag(match: Any) -> str:
-        text = re.sub(r' xmlns(:\w+)?="[^"]*"', "", match.group())
-        text = text.replace("xlink:href", "href").replace(INK, "currentColor")
-        text = re.sub(r'\bid="', f'id="{name}-', text)
-        text = text.replace("url(#", f"url(#{name}-")
-        return re.sub(r'href="#', f'href="#{name}-', text)
-
-    return re.sub(r"<[^>]+>", tag, svg)
+    axes.plot(*zip(*points), color=look.colour, marker=look.marker, linestyle="none",
+              markerfacecolor=filled, markeredgewidth=1.6, markersize=8,
+              label=drawing.cut(name, 50))  # fmt: skip

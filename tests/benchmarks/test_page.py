@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import compare
 import numpy as np
 import pytest
-from report import page, plots, runs, style
+from report import drawing, page, runs, style
 
 from tests.benchmarks.samples import HOSTILE, board_document, model_case, save
 
@@ -136,7 +136,7 @@ def test_hostile_texts_of_a_document_stay_text(tmp_path, capsys):
 
 def test_a_picture_of_eighty_long_names_still_draws(tmp_path, capsys):
     made = board_document()
-    made["cases"] = [model_case("p%d" % i, model="m" * 200) for i in range(90)]
+    made["cases"] = [model_case("p%d" % i, model="model-" * 30) for i in range(90)]
     made["comparisons"] = []
     text = Page(page_of(tmp_path, made)).text
     assert "p79" in text and "(the first 80 of 90)" in text and "(the first 12 of 90)" in text
@@ -205,4 +205,19 @@ def test_no_two_cases_of_a_model_look_alike():
 def test_what_stands_between_tags_is_left_as_it_is():
     svg = '<?xml?><svg xmlns="http://x"><text id="a" style="fill: #010203">id="b" #010203</text>'
     inlined = '<svg><text id="n-a" style="fill: currentColor">id="b" #010203</text>'
-    assert plots.inline(svg, "n") == inlined
+    assert drawing.inline(svg, "n") == inlined
+
+
+def test_history_is_a_page_of_the_same_kind(tmp_path, capsys):
+    made = board_document()
+    later = board_document()
+    later.update(made="2026-12-01T15:00:00Z", commit="1" * 40)
+    later["cases"][0]["summary"]["token_s"].update(median=0.1, low=0.1, high=0.1)
+    paths = [save(tmp_path, "a.json", made), save(tmp_path, "b.json", later)]
+    out = str(tmp_path / "history.html")
+    assert compare.main(["--history", "token_s", *paths, "-o", out]) == 0
+    text = (tmp_path / "history.html").read_text("ascii")
+    assert not re.search(r"https?:|<script|src=", text)
+    found = Page(text)
+    assert "REGRESSION at 11111111" in found.text and "% worse" in found.text
+    assert len([svg for svg in found.all("svg") if svg.get("role") == "img"]) == 1
