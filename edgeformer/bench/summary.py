@@ -46,11 +46,12 @@ def figure(values: Sequence[float]) -> Figure:
     return {"median": st.median(values), "low": min(values), "high": max(values), "n": len(values)}
 
 
-def figures_of(rounds: Sequence[Round], name: str) -> List[float]:
-    """A figure of each round: "token_s", "load_s", or one with its key: "rows_s/64"."""
+def figures_of(rounds: Sequence[Round], name: str, share: float = 0.5) -> List[float]:
+    """A figure of each round: "token_s", "load_s", or one with its key: "rows_s/64". Of several
+    times in a round it is this quantile."""
     name, _, key = name.partition("/")
     values = [turn[name].get(key) if key else turn[name] for turn in rounds]
-    return [st.median(v) if isinstance(v, list) else v for v in values if v is not None]
+    return [st.quantile(v, share) if isinstance(v, list) else v for v in values if v is not None]
 
 
 def comparisons(cases: Sequence[Dict[str, Any]], confidence: float) -> List[Dict[str, Any]]:
@@ -73,7 +74,8 @@ def compared(
             return st.not_compared(f"{case['name']} died")
         if case["parity"]["passed"] is not True:
             return st.not_compared(f"parity of {case['name']}: {case['parity']['what']}")
-    return st.compare(figures_of(a["rounds"], name), figures_of(b["rounds"], name), confidence)
+    figures = [figures_of(case["rounds"], name, st.FLOOR) for case in (a, b)]
+    return st.compare(*figures, confidence=confidence)
 
 
 def _shared(a: Sequence[Round], b: Sequence[Round]) -> List[str]:

@@ -12,6 +12,7 @@ Each figure: the median of {rounds} rounds (lowest to highest), each round a fre
 tokens/s: n-1 intervals between n = {new_tokens} tokens, decoded greedily behind {prompt} others;
   neither prompt nor warm-up is in it, and an end token does not end it.
 first token: prompt in, first new token out. prefill: prompt tokens a second of that time.
+seconds of b for each of a: of the quickest tenth of each round, where other programs disturb least.
 outside the step: loop, text and stop rules, a token. rows in use: one step of one token.
 load: edgeformer.load in a fresh process, files in the page cache. Other figures: --json."""
 
