@@ -5,12 +5,12 @@ import json
 import os
 import subprocess
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Callable, Dict, List, NamedTuple
 
 from benchmarks.peers.engines import REFERENCE, Chosen, parse_engine
 from benchmarks.peers.environments import ROOT, child_environment, last_lines
 from benchmarks.peers.forms import Forms
+from edgeformer.device.monitor import Monitor
 from edgeformer.errors import EdgeformerError
 
 WINDOW = 256  # tokens that quality reads at once; each begins with an empty cache
@@ -50,14 +50,20 @@ class Case:
 
 
 class Series:
+    """`monitor` must be running while the series does."""
+
     def __init__(
-        self, cases: List[Case], forms: Forms, settings: Settings, say: Callable[[str], None]
+        self,
+        cases: List[Case],
+        forms: Forms,
+        settings: Settings,
+        monitor: Monitor,
+        say: Callable[[str], None],
     ) -> None:
         self.cases, self.forms, self.settings, self.say = cases, forms, settings, say
-        self.python = forms.python  # type: Environments
+        self.python, self.monitor = forms.python, monitor
         self.reference = {}  # type: Dict[str, Any]
         self.complete = False
-        self.started = perf_counter()
 
     def run(self, probe: Callable[[], Any]) -> None:
         """All of it. Ctrl-C keeps what was measured; an engine that fails keeps its error."""
@@ -128,23 +134,27 @@ class Series:
             conditions = {"bandwidth_bytes_per_s": probe(), "load_average": os.getloadavg()[0]}
             alive = self._alive()
             for case in alive if index % 2 == 0 else alive[::-1]:
-                at = perf_counter() - self.started
+                at = self.monitor.now()
+                self.monitor.case = case.name
                 try:
                     reply = self._child(case.chosen, case.place, "time")
                 except ChildDied as died:
                     case.error = str(died)
                     continue
                 case.tokens, case.versions = reply["tokens"], reply["versions"]
-                case.rounds.append(self._round(reply, dict(conditions, order=order, at_s=at)))
+                low = self.monitor.slice(at, self.monitor.now()).available_low_bytes
+                more = dict(conditions, order=order, at_s=at, available_low_bytes=low)
+                case.rounds.append(self._round(reply, more))
                 order += 1
                 self.say(f"round {index + 1} of {self.settings.rounds}, {_told(case)}")
+        self.monitor.case = None
 
     def _alive(self) -> List[Case]:
         return [case for case in self.cases if case.error is None]
 
     def _round(self, reply: Dict[str, Any], more: Dict[str, Any]) -> Dict[str, Any]:
         steps = dict(reply["token_s"])
-        unknown = ("energy_j_per_token", "power_w", "available_low_bytes", "gpu_load")
+        unknown = ("energy_j_per_token", "power_w", "gpu_load", "temperature_c", "throttled")
         kept = ("load_s", "warmup_s", "first_token_s", "loaded_rss_bytes", "peak_rss_bytes")
         return dict(
             {name: reply[name] for name in kept},
@@ -152,7 +162,7 @@ class Series:
             rows_s=steps,
             outside_s=[],
             huge_bytes=reply["huge_bytes"],
-            **dict.fromkeys([*unknown, "temperature_c", "throttled"]),
+            **dict.fromkeys(unknown),
             **more,
         )
 

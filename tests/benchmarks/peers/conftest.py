@@ -11,6 +11,7 @@ from benchmarks.peers import environments as envs
 from benchmarks.peers.engines import parse_engines
 from benchmarks.peers.forms import Forms
 from benchmarks.peers.series import Case, Series, Settings
+from edgeformer.device.monitor import Monitor
 
 SETTINGS = Settings(rounds=2, threads=1, prompt_tokens=[8, 150], new_tokens=24, windows=1)
 BOTH = "edgeformer:fp32,transformers:fp32"
@@ -51,7 +52,7 @@ def forms(tmp_path_factory, installed, model):
 def new_series(forms):
     def make(engines, settings=SETTINGS):
         cases = [Case(chosen) for chosen in parse_engines(engines)]
-        return Series(cases, forms, settings, lambda line: None)
+        return Series(cases, forms, settings, Monitor(), lambda line: None)
 
     return make
 
@@ -60,5 +61,6 @@ def new_series(forms):
 def done(new_series):
     """A whole series of both, measured once."""
     series = new_series(BOTH)
-    series.run(lambda: 2e10)
+    with series.monitor:
+        series.run(lambda: 2e10)
     return series
