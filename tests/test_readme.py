@@ -37,6 +37,11 @@ PROGRAMS = [
     "edgeformer.nn.ladder",
     "edgeformer.nn.presets",
     "edgeformer.nn.prune",
+    "benchmarks.peers",
+    "benchmarks.peers install",
+    "benchmarks.peers list",
+    "benchmarks.peers run",
+    "benchmarks.peers show",
     "tests.tiers",
 ]
 NOT_RUN = r"(?:<!-- not run: (?P<why>.+?) -->\n)?"
