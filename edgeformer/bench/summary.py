@@ -34,7 +34,7 @@ def summary(rounds: Sequence[Round]) -> Optional[Dict[str, Any]]:
         "peak_rss_bytes": _of(rounds, lambda turn: turn["peak_rss_bytes"]),
         "available_low_bytes": _of(rounds, lambda turn: turn["available_low_bytes"]),
         "energy_j_per_token": _of(rounds, lambda turn: turn["energy_j_per_token"]),
-        "noise": st.spread(figures_of(rounds, "token_s")),
+        "noise": st.spread(figures_of(rounds, "token_s")) if len(rounds) > 1 else None,
         "roofline_share": None,
     }
 

@@ -8,7 +8,7 @@ LABEL, WIDTH = 26, 34
 Unit = Tuple[float, str]  # what a figure is multiplied by, and the word behind it
 Row = Tuple[str, Callable[[Dict[str, Any]], str]]
 LEGEND = """\
-Each figure: the median of {rounds} rounds (lowest to highest), each round a fresh process.
+Each figure: the median of its rounds, at most {rounds} (lowest to highest), each a fresh process.
 tokens/s: n-1 intervals between n = {new_tokens} tokens, decoded greedily behind {prompt} others;
   neither prompt nor warm-up is in it, and an end token does not end it.
 first token: prompt in, first new token out. prefill: prompt tokens a second of that time.
@@ -43,6 +43,11 @@ def _conditions(document: Dict[str, Any]) -> List[str]:
         f"Python {machine['python']}, {', '.join(packages)}; edgeformer {document['edgeformer']}"
         + (f" at {document['commit'][:12]}" if document["commit"] else ""),
     ]
+    rate = machine["bandwidth_bytes_per_s"]
+    if rate:
+        end = "" if rate["at_end"] is None else f", {rate['at_end'] / 1e9:.1f} at the end"
+        size = f"{rate['working_set_bytes'] / 1e6:.1f} MB, {rate['threads']} threads"
+        lines.append(f"read bandwidth {rate['at_start'] / 1e9:.1f} GB/s at the start{end} ({size})")
     if board:
         clocks = {True: "locked", False: "not locked", None: "not told"}[board["clocks_locked"]]
         lines.append(

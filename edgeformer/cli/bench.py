@@ -58,8 +58,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output is not None:
         documents.writable(arguments.output)
     console.say(
-        f"{len(cases)} cases, {settings.rounds} rounds of each: {settings.new_tokens} new tokens, "
-        f"prompts of {_listed(settings.prompt_tokens)}, rows in use {_listed(settings.rows)}"
+        f"cases: {len(cases)}, rounds of each: {settings.rounds}, "
+        f"new tokens: {settings.new_tokens}, prompts of {_listed(settings.prompt_tokens)}, "
+        f"rows in use {_listed(settings.rows)}"
     )
     made = measure(cases, settings, _command(), console.say)
     text = documents.text_of(made.document)

@@ -178,7 +178,7 @@ def test_a_full_disk_at_the_end_costs_the_file_and_not_the_figures(tmp_path):
         universal_newlines=True,
         env=environment(),
     )
-    while "1 cases" not in child.stderr.readline():
+    while "cases: 1" not in child.stderr.readline():
         pass
     folder.rmdir()
     out, err = child.communicate(timeout=60)

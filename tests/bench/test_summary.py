@@ -46,6 +46,7 @@ def test_prefill_is_prompt_tokens_a_second_up_to_the_first_new_token():
 def test_what_no_round_measured_is_null():
     found = summary(rounds(0.001))
     assert found["energy_j_per_token"] is None
+    assert found["noise"] is None  # one round has no spread
     assert summary([]) is None
 
 
