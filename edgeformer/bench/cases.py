@@ -47,6 +47,7 @@ class Case(NamedTuple):
     capacity: int
     model: Dict[str, Any]
     busy: float = 0.0  # the share by which each step is made slower: see worker.slow_down
+    engines: Optional[str] = None  # the key of a set of TensorRT engines; None: the newest
 
 
 def cases_of(

@@ -38,15 +38,19 @@ def schema() -> Dict[str, Any]:
 
 def read(path: str) -> Dict[str, Any]:
     """The document in a file that nobody vouches for, checked."""
-    name = os.path.basename(path)
+    document = parsed(path)
+    check(document, os.path.basename(path))
+    return dict(document)
+
+
+def parsed(path: str) -> Any:
+    """The strict JSON in a file that nobody vouches for."""
     try:
-        document = js.parse(_bytes(path), name)
+        return js.parse(_bytes(path), os.path.basename(path))
     except BundleError as error:
         raise EdgeformerError(
             str(error).replace("export the bundle again", "measure again, with bench -o FILE")
         ) from None
-    check(document, name)
-    return dict(document)
 
 
 def check(document: Any, where: str = "the document") -> None:
@@ -57,7 +61,12 @@ def check(document: Any, where: str = "the document") -> None:
             f"reads format {FORMAT}: measure again, or install the version that made it"
         )
     root = schema()
-    for place, wrong in _errors(document, root, root, ""):
+    hold(document, root, root, where)
+
+
+def hold(value: Any, rule: Dict[str, Any], root: Dict[str, Any], where: str) -> None:
+    """Hold a value against a rule of a schema, whose definitions are in `root`."""
+    for place, wrong in _errors(value, rule, root, ""):
         raise EdgeformerError(f"{where}: {place or 'the whole'} {wrong}")
 
 

@@ -107,6 +107,7 @@ def _job(case: Case, settings: Settings, golden: bool) -> Dict[str, Any]:
         "seed": settings.seed,
         "golden": golden,
         "busy": case.busy,
+        "engines": case.engines,
     }
 
 

@@ -54,7 +54,7 @@ def _done(job: Dict[str, Any], tell: Tell) -> Dict[str, Any]:
 
     _phase(tell, "load")
     started = perf_counter()
-    model = load(job["path"], job["backend"], job["threads"])
+    model = load(job["path"], job["backend"], job["threads"], engines=job["engines"])
     found = {"load_s": perf_counter() - started}
     found["loaded_rss_bytes"] = process_memory().rss_bytes
     if job["busy"]:
