@@ -1,6 +1,7 @@
 """`bench`: what a bundle costs on this machine, in rounds that take turns with those of others."""
 
 import argparse
+import json
 import os
 import sys
 from typing import Any, List, Optional
@@ -32,6 +33,9 @@ def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
     add("--seed", type=int, default=1, metavar="S", help="of the prompts' tokens (default: 1)")
     add("--json", action="store_true", help="the whole document as the last line of stdout")
     add("-o", "--output", metavar="FILE", help="write the document to FILE, too")
+    add("--board-report", action="store_true", help="do everything that a maintainer needs of a "
+        "board, unattended: build engines, check, measure; -o FOLDER gets report.json and "
+        "report.html. After a power cut the same command goes on where it was")  # fmt: skip
     return made
 
 
@@ -45,8 +49,6 @@ def run(arguments: argparse.Namespace) -> int:
     threads = arguments.threads
     if threads is not None and not 1 <= threads <= 1024:
         raise EdgeformerError(f"--threads is {threads}; say 1 to 1024")
-    bundles = [Bundle.open(path) for path in arguments.bundles]
-    cases = cases_of(bundles, _names(arguments.backend), threads)
     asked = Asked(
         arguments.rounds,
         arguments.new_tokens,
@@ -54,6 +56,10 @@ def run(arguments: argparse.Namespace) -> int:
         _numbers("--rows", arguments.rows),
         arguments.seed,
     )
+    if arguments.board_report:
+        return _board_report(arguments, asked)
+    bundles = [Bundle.open(path) for path in arguments.bundles]
+    cases = cases_of(bundles, _names(arguments.backend), threads)
     settings = settings_of(asked, cases)
     if arguments.output is not None:
         documents.writable(arguments.output)
@@ -73,6 +79,28 @@ def run(arguments: argparse.Namespace) -> int:
     if made.interrupted:
         return 130
     return 1 if made.failed else 0
+
+
+def _board_report(arguments: argparse.Namespace, asked: Any) -> int:
+    from edgeformer.bench.board.document import PAGE, REPORT, passed, write_report
+
+    if arguments.backend != "auto" or arguments.threads is not None:
+        raise EdgeformerError(
+            "--board-report runs each bundle on ONNX Runtime and on every engine that can be "
+            "built; leave out --backend and --threads"
+        )
+    folder = arguments.output
+    if folder is None or os.path.isfile(folder):
+        raise EdgeformerError("--board-report writes several files; give a folder: -o FOLDER")
+    # whose folders they lay in is nobody's business
+    command = [os.path.basename(w) if os.path.isabs(w) else w for w in _command()]
+    report = write_report(arguments.bundles, asked, folder, command, console.say)
+    if arguments.json:
+        print(json.dumps(report, allow_nan=False), flush=True)
+    if not report["is_board"]:
+        console.say("this machine is no board of ours, and the report says so")
+    console.say(f"wrote {os.path.join(folder, REPORT)} and {PAGE}; send the first one")
+    return 0 if passed(report) else 1
 
 
 def _write(path: str, text: str, is_told: bool) -> None:

@@ -1,0 +1,1 @@
+"""A report from somebody's board: everything measured unattended, in parts that survive a cut."""
