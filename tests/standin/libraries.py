@@ -15,6 +15,9 @@ INSTALLED = os.path.join(ROOT, ".venv-standin", PYTHON)
 # Bindings that the tests drive, and of these 8.6.1 also with the names alone that 8.2.1 has.
 AS_821 = "8.6.1-as-8.2.1"
 VARIABLE = "EDGEFORMER_STANDIN"  # the release that this run of pytest drives
+# For processes of their own: bundles whose engines ONNX Runtime shall compute there, and one
+# output of theirs that shall come out wrong.
+COMPUTE, WRONG = VARIABLE + "_COMPUTE", VARIABLE + "_WRONG"
 
 EXECUTOR = ctypes.CFUNCTYPE(
     ctypes.c_int,
@@ -105,10 +108,14 @@ class Standin:
         self.inference.standin_set_executor(executor)
 
 
+def family_of(release):
+    """The stand-ins that this release of the bindings loads."""
+    return min((8, 10, 11), key=lambda known: abs(known - int(release.split(".")[0])))
+
+
 def load(release, folder):
     """Compile and load what a release needs, then make its bindings `import tensorrt`."""
-    installed = release.split("-")[0]
-    family = min((8, 10, 11), key=lambda known: abs(known - int(installed.split(".")[0])))
+    installed, family = release.split("-")[0], family_of(release)
     if not os.path.exists(os.path.join(folder, "libcuda.so.1")):
         compile_all(family, folder)
     standin = Standin(folder, family)
