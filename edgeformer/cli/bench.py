@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from typing import Any, List, Optional
+from typing import Any, Dict, List, Optional
 
 from edgeformer.cli import console
 from edgeformer.errors import EdgeformerError
@@ -97,10 +97,20 @@ def _board_report(arguments: argparse.Namespace, asked: Any) -> int:
     report = write_report(arguments.bundles, asked, folder, command, console.say)
     if arguments.json:
         print(json.dumps(report, allow_nan=False), flush=True)
-    if not report["is_board"]:
-        console.say("this machine is no board of ours, and the report says so")
-    console.say(f"wrote {os.path.join(folder, REPORT)} and {PAGE}; send the first one")
+    console.say(f"wrote {os.path.join(folder, REPORT)} and {PAGE}; the first one is to be sent")
+    tell_reasons(report)
     return 0 if passed(report) else 1
+
+
+def tell_reasons(report: Dict[str, Any]) -> None:
+    """What a maintainer would say to a report, told to whoever is about to send it."""
+    from edgeformer.bench.board.judge import reasons
+
+    against = reasons(report)
+    for reason in against:
+        console.say(f"would be refused: {reason}")
+    if not against:
+        console.say("a maintainer can accept it: docs/benchmarks.md says where to send it")
 
 
 def _write(path: str, text: str, is_told: bool) -> None:
