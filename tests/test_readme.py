@@ -37,6 +37,7 @@ PROGRAMS = [
     "edgeformer.nn.ladder",
     "edgeformer.nn.presets",
     "edgeformer.nn.prune",
+    "benchmarks.accept",
     "benchmarks.peers",
     "benchmarks.peers install",
     "benchmarks.peers list",
