@@ -29,8 +29,6 @@ def main(arguments: Optional[List[str]] = None) -> int:
         if options.output:
             document.writable(options.output)
         report = selftest(options)
-        if options.output:
-            document.write(options.output, json.dumps(report, indent=1))
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
@@ -64,6 +62,8 @@ def selftest(options: argparse.Namespace) -> Dict[str, Any]:
     }
     for number in range(options.runs):
         report["runs"].append(_run(cases, settings, f"run {number + 1} of {options.runs}"))
+        if options.output:  # after each run: all of them take long
+            document.write(options.output, json.dumps(report, indent=1))
     return report
 
 
