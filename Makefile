@@ -1,7 +1,7 @@
 # What a person types in this repository. `make help` lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo real-model test test-rtx test-standin test-slow test-all lint clean host-env
+.PHONY: help demo real-model bench-quick test test-rtx test-standin test-slow test-all lint clean host-env
 
 PROMPT ?= It is a truth universally acknowledged, that
 QUESTION ?= What is the capital of France?
@@ -79,6 +79,10 @@ test-rtx: host-env  ## run the tests of TensorRT's parser and builder, on Tensor
 	echo '==> rtx: TensorRT for RTX builds our graphs, on the CPU' >&2; \
 	EDGEFORMER_RTX=1 $(host_pytest) tests/rtx
 
+bench-quick: host-env  ## measure the presets up to 15M here: a table, and bundles/ladder.html
+	@mkdir -p bundles
+	@.venv/bin/python benchmarks/presets.py --quick -o bundles/ladder.html
+
 test-all: test test-slow  ## run every test
 
 lint: host-env  ## check style, and that the device half is Python 3.6
@@ -90,5 +94,5 @@ lint: host-env  ## check style, and that the device half is Python 3.6
 	@$(ensure_py36); .venv36/bin/python -m tests.py36_grammar
 
 clean:  ## remove what the targets made; the environments stay (rm -rf .venv .venv36)
-	rm -rf $(BUNDLE) $(REAL_BUNDLE) build dist .pytest_cache .ruff_cache
+	rm -rf $(BUNDLE) $(REAL_BUNDLE) bundles/ladder.html build dist .pytest_cache .ruff_cache
 	find . -name .venv\* -prune -o -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -50,7 +50,14 @@ def _history(options: argparse.Namespace) -> int:
     if figures.kind(figure) is None:
         known = ", ".join(figures.KINDS)
         raise EdgeformerError(f"no figure {figure!r}; known: {known}; such as rows_s/64")
-    machines = history.machines_in(options.files or history.stored(options.results))
+    others = []  # type: List[str]
+    if options.files:
+        documents_found = runs.read(options.files)
+    else:
+        documents_found, others = history.documents_below(options.results)
+    for line in others:
+        print(line, file=sys.stderr)
+    machines = history.machines_in(documents_found)
     found = [(machine, history.series(machine, figure)) for machine in machines]
     if not any(series for _, series in found):
         raise EdgeformerError(f"no result holds the figure {figure}; known: rows_s/64, token_s ...")

@@ -43,6 +43,8 @@ PROGRAMS = [
     "benchmarks.peers list",
     "benchmarks.peers run",
     "benchmarks.peers show",
+    "benchmarks/compare.py",
+    "benchmarks/presets.py",
     "tests.tiers",
 ]
 NOT_RUN = r"(?:<!-- not run: (?P<why>.+?) -->\n)?"

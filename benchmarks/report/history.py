@@ -60,10 +60,21 @@ def stored(folder: str) -> List[str]:
     return sorted(found)
 
 
-def machines_in(paths: List[str]) -> List[Machine]:
+def documents_below(folder: str) -> Tuple[List[Run], List[str]]:
+    """(the benches in this folder, why each other file is none): boards' reports and results of
+    other programs lie there, too."""
+    found, others = [], []  # type: List[Run], List[str]
+    for path in stored(folder):
+        try:
+            found += runs.read([path])
+        except EdgeformerError as error:
+            others.append(f"{path} is left out: {error}")
+    return found, others
+
+
+def machines_in(found: List[Run]) -> List[Machine]:
     """The runs of each machine, in the order of their commits."""
     times = _commit_times()
-    found = runs.read(paths)
 
     def place(run: Run) -> Tuple[str, str]:
         document = run.document

@@ -97,9 +97,11 @@ def _machine(machine: Machine, prefix: str) -> List[str]:
 
 
 def _parts(machine: Machine) -> List[Part]:
+    """What there is to draw, the ladder only where there is one."""
     runs = machine.runs
     engines = [one for run in runs for one in ratios.between_backends(run)]
-    return [
+    ladder = plots.ladder(runs)
+    return ([_ladder(runs, ladder)] if ladder else []) + [
         Part(
             "backends",
             "TensorRT against ONNX Runtime",
@@ -125,6 +127,12 @@ def _parts(machine: Machine) -> List[Part]:
             None,
             "No case has finished a round.",
         ),
+        *_over_context_and_time(runs),
+    ]
+
+
+def _over_context_and_time(runs: List[Run]) -> List[Part]:
+    return [
         Part(
             "rows",
             "Time per token by context length",
@@ -151,6 +159,14 @@ def _parts(machine: Machine) -> List[Part]:
             "No case has a share of the roofline: the bandwidth was not probed.",
         ),
     ]
+
+
+def _ladder(runs: List[Run], plot: drawing.Plot) -> Part:
+    text = (
+        "One line for each precision and backend. A ratio of times is one that the run took "
+        "between its alternating rounds."
+    )
+    return Part("ladder", "The ladder", text, plot, tables.ladder(runs), "")
 
 
 def _part(part: Part, runs: List[Run], prefix: str) -> List[str]:

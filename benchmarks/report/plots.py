@@ -120,7 +120,7 @@ def size_and_speed(runs: Sequence[Run]) -> Optional[Plot]:
         for _, same in _by_model(cases):
             line = sorted(_point(case) for _, case, _ in same)
             axes.plot(*zip(*line), color=INK, linewidth=0.8, alpha=0.5)
-        for name, look in _once(cases, lambda c: f"{c['precision']}, {_who(c)}"):
+        for name, look in _once(cases, lambda c: f"{shown(c['precision'])}, {_who(c)}"):
             points = [_point(c) for _, c, other in cases if other == look]
             _dots(axes, points, look, name)
         axes.set_xlabel("MB of weights")
@@ -133,6 +133,35 @@ def size_and_speed(runs: Sequence[Run]) -> Optional[Plot]:
     told = [f"{name}: {_point(c)[0]:.3g} MB, {_point(c)[1]:.3g} tokens/s" for name, c, _ in cases]
     svg = drawing.drawn([4.2], [draw])
     return Plot(svg, "Size of the weights against tokens per second. " + ". ".join(told))
+
+
+def ladder(runs: Sequence[Run]) -> Optional[Plot]:
+    """Parameters against the time per token, a line for each precision and backend."""
+    cases = named(runs, lambda case: bool(case["model"]["parameters"]))
+    if len({case["model"]["parameters"] for _, case, _ in cases}) < 3:
+        return None
+    told = []
+
+    def draw(axes: Any) -> None:
+        for name, look in _once(cases, lambda c: f"{shown(c['precision'])}, {_who(c)}"):
+            points = sorted(_at(case) for _, case, other in cases if other == look)
+            filled = look.colour if look.filled else "none"
+            axes.plot(*zip(*points), color=look.colour, marker=look.marker, linestyle=look.line,
+                      markerfacecolor=filled, label=drawing.cut(name, 50))  # fmt: skip
+            told.append(f"{name}: {', '.join(f'{x:.3g} M {y:.3g} ms' for x, y in points)}")
+        axes.set_xlabel("million parameters")
+        axes.set_ylabel("ms per token (median)")
+        drawing.log(axes.xaxis, axes.set_xscale)
+        drawing.log(axes.yaxis, axes.set_yscale)
+        axes.grid(True)
+        drawing.legend(axes)
+
+    svg = drawing.drawn([4.4], [draw])
+    return Plot(svg, "Parameters against time per token. " + ". ".join(told))
+
+
+def _at(case: Case) -> Tuple[float, float]:
+    return case["model"]["parameters"] / 1e6, 1e3 * case["summary"]["token_s"]["median"]
 
 
 def rows_in_use(runs: Sequence[Run]) -> Optional[Plot]:
@@ -193,10 +222,9 @@ def memory(runs: Sequence[Run]) -> Optional[Plot]:
                 axes.axvspan(start, stop, color=INK, alpha=0.07, linewidth=0)
             axes.plot(*zip(*points), color=style.BLUE)
             axes.plot(*low, marker="v", color=style.VERMILLION, linestyle="none")
-            axes.annotate(f"lowest: {low[1]:.0f} MB", low, textcoords="offset points",
-                          xytext=(0, -16), ha="center")  # fmt: skip
-            axes.margins(y=0.25)
-            axes.set_title(f"run {run.number}", loc="left")
+            axes.margins(y=0.15)
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
+            axes.set_title(f"run {run.number}, lowest: {low[1]:,.0f} MB", loc="left")
             axes.set_xlabel("seconds since the run began")
             axes.set_ylabel("MB free")
             axes.grid(True)

@@ -135,19 +135,29 @@ def conditions(run: Run) -> List[Tuple[str, str]]:
 
 
 # What a reader must know beside any figure; the whole list stands once in the report.
-_BESIDE = ("onnxruntime", "tensorrt", "Python", "threads", "rounds", "power mode", "clocks")
-_BESIDE_LAST = ("new tokens", "made", "commit")
+_BESIDE = ("onnxruntime", "tensorrt", "Python", "power mode", "clocks", "threads", "rounds")
+_BESIDE += ("prompt tokens", "new tokens")
 
 
-def beside(runs: List[Run]) -> str:
-    """The conditions of a plot in one sentence or one for each run."""
-    lines = []
-    for run in runs:
-        known = dict(conditions(run))
-        told = [f"{key} {known[key]}" for key in _BESIDE + _BESIDE_LAST if key in known]
-        unfinished = "" if run.document["complete"] else "; the run was cut short"
-        lines.append(f"Run {run.number}: {known['machine']}; {', '.join(told)}{unfinished}.")
-    return " ".join(lines)
+def beside(found: List[Run]) -> str:
+    """The conditions of a plot: first what all runs share, then what sets each apart."""
+    told = [dict(conditions(run)) for run in found]
+    parts = [told[0]["machine"]]
+    for key in _BESIDE:
+        values = [one.get(key) for one in told]
+        if set(values) == {None}:
+            continue
+        if len(set(values)) == 1:
+            parts.append(f"{key} {values[0]}")
+            continue
+        each = [f"{value or 'none'} (run {run.number})" for value, run in zip(values, found)]
+        parts.append(f"{key} {', '.join(each)}" if len(each) < 4 else f"{key} as listed below")
+    for key in ("commit", "made"):
+        values = sorted({one[key] for one in told})
+        parts.append(f"{key} {values[0]}" + (f" to {values[-1]}" if len(values) > 1 else ""))
+    if not all(run.document["complete"] for run in found):
+        parts.append("not all runs are complete")
+    return "; ".join(parts) + "."
 
 
 def differences(runs: List[Run]) -> List[Tuple[str, List[str]]]:

@@ -72,27 +72,64 @@ def _first_token(case: Case) -> str:
 
 
 def compared(found: List[ratios.Ratio]) -> Table:
-    """One row a comparison. Where a ratio is refused, the reason stands in its place."""
-    rows = []
+    """One row a pair, one column a figure. Where a ratio is refused, the reason stands instead."""
+    names = list(dict.fromkeys(one.figure for one in found))
+    pairs = {}  # type: Dict[Tuple[int, str, str], List[ratios.Ratio]]
     for one in found:
-        interval = "–"
-        if one.low is not None and one.high is not None:
-            interval = f"{one.low:.3f} to {one.high:.3f}"
-            if one.confidence is not None:
-                interval += f" ({100 * one.confidence:.4g} %)"
-        told = {"a faster": "A is faster", "b faster": "B is faster"}.get(one.verdict, one.verdict)
+        pairs.setdefault((one.run.number, one.a["name"], one.b["name"]), []).append(one)
+    rows = []
+    for (number, a, b), same in pairs.items():
+        cells = {one.figure: _ratio(one) for one in same}
+        sure = {f"{100 * one.confidence:.4g} %" for one in same if one.confidence is not None}
+        why = dict.fromkeys(one.why for one in same if one.why)
         rows.append(
             [
-                str(one.run.number),
-                shown(one.a["name"]),
-                shown(one.b["name"]),
-                figures.label(one.figure),
-                "–" if one.ratio is None else f"{one.ratio:.3f}",
-                interval,
-                f"{told}: {one.why}" if one.why else told,
+                f"{shown(b)} / {shown(a)}",
+                str(number),
+                *(cells.get(name, "–") for name in names),
+                ", ".join(sorted(sure)) or "–",
+                "; ".join(why) or "–",
             ]
         )
-    return Table(["run", "A", "B", "figure", "time of B / A", "interval", "finding"], rows)
+    head = ["time of the first / time of the second", "run", *map(figures.label, names)]
+    return Table([*head, "confidence", "why not compared"], rows)
+
+
+def _ratio(one: ratios.Ratio) -> str:
+    if one.low is None or one.high is None:
+        return "not compared"
+    interval = f"({one.low:.3f}–{one.high:.3f})"
+    return f"no difference {interval}" if one.ratio is None else f"{one.ratio:.3f} {interval}"
+
+
+def ladder(runs: List[Run]) -> Table:
+    """One row a case, from the smallest model to the largest."""
+    rows = []
+    for run in runs:
+        against = {one.b["name"]: one for one in ratios.ratios(run) if one.figure == "token_s"}
+        for case in run.cases:
+            name, one = case["name"], against.get(case["name"])
+            token = case["summary"]["token_s"] if case["summary"] else None
+            count = case["model"]["parameters"]
+            of = ""
+            if one and not one.why:
+                of = f" of {shown(one.a['precision'])} {shown(one.a['backend'])}"
+            rows.append(
+                [
+                    shown(name),
+                    "–" if count is None else f"{figures.digits(count / 1e6)} M",
+                    figures.megabytes(case["model"]["weights_bytes"]),
+                    figures.with_range(token, "token_s"),
+                    "–" if token is None else figures.with_unit(token["p95"], "token_s"),
+                    _median(case, "tokens_per_s") if token else "–",
+                    _first_token(case),
+                    _median(case, "peak_rss_bytes") if token else "–",
+                    f"{_ratio(one)}{of}" if one else "–",
+                    parity_of(case),
+                ]
+            )
+    head = ["case", "parameters", "weights", "time per token (range)", "p95", "tokens/s"]
+    return Table([*head, "first token", "peak memory", "time", "parity"], rows)
 
 
 def quality(runs: List[Run]) -> Optional[Table]:

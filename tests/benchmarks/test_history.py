@@ -155,3 +155,12 @@ def test_figures_with_a_part_have_a_history_and_unknown_ones_an_error(tmp_path, 
 def test_a_folder_without_results_is_an_error(tmp_path, capsys):
     status, out = told(capsys, "--results", str(tmp_path))
     assert status == 2 and "no result file" in out.err
+
+
+def test_other_files_among_the_results_are_left_out_and_named(tmp_path, capsys):
+    results(tmp_path, 0.01, 0.02)
+    (tmp_path / "report.json").write_text('{"format": 9}')
+    status, out = told(capsys, "--results", str(tmp_path), "--fail-on-regression")
+    assert status == 1 and "REGRESSION" in out.out
+    assert "report.json is left out" in out.err and "has format 9" in out.err
+    assert told(capsys, "token_s", str(tmp_path / "report.json"))[0] == 2

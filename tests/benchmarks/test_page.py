@@ -221,3 +221,24 @@ def test_history_is_a_page_of_the_same_kind(tmp_path, capsys):
     found = Page(text)
     assert "REGRESSION at 11111111" in found.text and "% worse" in found.text
     assert len([svg for svg in found.all("svg") if svg.get("role") == "img"]) == 1
+
+
+def test_three_sizes_of_model_make_a_ladder_and_two_do_not(tmp_path, capsys):
+    made = board_document()
+    for case, count in zip(made["cases"], (10**6, 2 * 10**6, 2 * 10**6)):
+        case["model"].update(parameters=count)
+    assert "The ladder" not in Page(page_of(tmp_path, made)).text
+    made["cases"][2]["model"].update(parameters=4 * 10**6)
+    found = Page(page_of(tmp_path, made))
+    assert "The ladder" in found.text
+    assert [s for s in found.all("svg") if "fp16, trt: 4 M 1 ms" in s.get("aria-label", "")]
+
+
+def test_presets_of_the_ladder_are_those_that_there_are():
+    import presets
+
+    from edgeformer.nn.presets import PRESETS
+
+    assert list(presets.ALL) == list(PRESETS)
+    for plan in (presets.QUICK, presets.FULL):
+        assert {name for names in plan.wanted.values() for name in names} <= set(PRESETS)
