@@ -42,6 +42,8 @@ def test_engines_are_built_checked_and_measured_and_nothing_is_done_twice(tmp_pa
     assert report["gpu"]["name"] == "Stand-in GPU"
     assert report["is_board"] is False
     assert report["complete"] is True
+    assert "would be refused: " in err
+    assert "none of our boards" in err
     layouts = [(e["precision"], e["layout"], e["key"] is not None) for e in bundle["engines"]]
     built = [("fp32", "split", True), ("fp32", "shared", True)]
     assert layouts == [("fp16", "split", not TYPED), ("fp16", "shared", not TYPED), *built]

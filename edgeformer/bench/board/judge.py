@@ -43,8 +43,8 @@ def _board(report: Value) -> Iterator[str]:
         return
     if not report["is_board"]:
         yield f"is_board is false, and the machine is a {board['model']}"
-    if machine["architecture"] != "aarch64":
-        yield f"a {target.title} is aarch64 and not {machine['architecture']}"
+    if machine["architecture"] != "aarch64" or "aarch64" not in machine["system"]:
+        yield f"a {target.title} is aarch64 and not {machine['architecture']} ({machine['system']})"
     if not str(board["l4t"]).startswith(RELEASES[target.name]):
         yield f"a {target.title} does not run L4T {board['l4t']}"
     sizes = [size.memory.value for size in target.boards.values()]

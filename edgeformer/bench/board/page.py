@@ -13,6 +13,8 @@ h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem;border-bottom:1px solid 
 .wide{overflow-x:auto}
 table{border-collapse:collapse;font-size:.9rem;margin:.5rem 0}
 th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #ddd;vertical-align:top}
+td{overflow-wrap:anywhere}
+td:first-child{min-width:6rem;overflow-wrap:normal}
 td.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}
 .bar{background:#0b62a4;height:.7rem;min-width:1px}
 .note{border-left:4px solid #b35900;padding:.3rem .8rem;background:#fdf3e7}
@@ -84,14 +86,14 @@ def _bundle(bundle: Value) -> Iterator[str]:
     if bundle["engines"]:
         yield "<h3>Engines</h3>"
         head = ["", "MiB", "built in s", "builder's peak, MiB", ""]
-        yield _table(head, [_engines(one) for one in bundle["engines"]])
+        yield _table(head, [_engines(one) for one in bundle["engines"]], numbers=(1, 2, 3))
     if bundle["checks"]:
         yield "<h3>Golden tokens</h3>"
-        yield _table(["", "", ""], [_check(one) for one in bundle["checks"]])
+        yield _table([], [_check(one) for one in bundle["checks"]])
     for one in bundle["numerics"]:
         yield f"<p>{escape(one['run'])}, layer by layer: {escape(one['error'] or one['what'])}</p>"
         head = ["cached rows", "largest error"]
-        yield _table(head, [[i["name"], _number(i["error"])] for i in one["layers"]])
+        yield _table(head, [_layer(layer) for layer in one["layers"]], numbers=(1,))
     if bundle["bench"]:
         yield "<h3>Speed</h3>"
         yield from _bench(bundle["bench"])
@@ -101,6 +103,10 @@ def _engines(one: Value) -> List[str]:
     size = [None if one[key] is None else one[key] / MIB for key in ("bytes", "peak_bytes")]
     numbers = [_number(value) for value in (size[0], one["seconds"], size[1])]
     return [f"{one['precision']}, {one['layout']}", *numbers, one["error"] or ""]
+
+
+def _layer(one: Value) -> List[str]:
+    return [one["name"], "no number" if one["error"] is None else _number(one["error"])]
 
 
 def _check(one: Value) -> List[str]:
@@ -113,7 +119,7 @@ def _bench(document: Value) -> Iterator[str]:
     head += ["J a token", "heat", ""]
     cases = [case for case in document["cases"] if case["summary"]]
     most = max([case["summary"]["tokens_per_s"]["median"] for case in cases] or [1.0])
-    yield _table(head, [_case(case, most) for case in cases], raw=(2,))
+    yield _table(head, [_case(case, most) for case in cases], (1, 3, 4, 5, 6), raw=(2,))
     for case in document["cases"]:
         if case["error"]:
             yield f'<p class="note">{escape(case["name"])}: {escape(case["error"])}</p>'
@@ -148,14 +154,20 @@ def _number(value: Optional[float]) -> str:
     return "-" if value is None else f"{value:.4g}" if value < 1e4 else f"{value:.0f}"
 
 
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]], raw: Sequence[int] = ()) -> str:
+def _table(
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    numbers: Sequence[int] = (),
+    raw: Sequence[int] = (),
+) -> str:
+    """`numbers`: columns to align as such; `raw`: columns that are HTML already."""
     lines = ['<div class="wide"><table>']
     if head:
         lines.append("<tr>" + "".join(f"<th>{escape(text)}</th>" for text in head) + "</tr>")
     for row in rows:
         cells = []
         for index, text in enumerate(row):
-            number = ' class="n"' if text[:1].isdigit() and index else ""
+            number = ' class="n"' if index in numbers else ""
             cells.append(f"<td{number}>{text if index in raw else escape(text)}</td>")
         lines.append("<tr>" + "".join(cells) + "</tr>")
     return "\n".join(lines) + "\n</table></div>"

@@ -52,6 +52,7 @@ def set_machine(report, **changes):
     "change, why",
     [
         (lambda r: set_machine(r, architecture="x86_64"), "is aarch64 and not x86_64"),
+        (lambda r: set_machine(r, system="Linux-6.1-x86_64"), "(Linux-6.1-x86_64)"),
         (lambda r: set_machine(r, memory_bytes=16 << 30), "has 16384 MiB of memory"),
         (lambda r: set_machine(r, board={"l4t": "36.4.3"}), "does not run L4T 36.4.3"),
         (lambda r: set_machine(r, board={"target": None}), "none of our boards"),
