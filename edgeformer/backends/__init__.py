@@ -1,7 +1,7 @@
 """What runs a bundle: the interface that the generation loop sees, and the choice of one."""
 
 import warnings
-from typing import TYPE_CHECKING, FrozenSet, List, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, FrozenSet, List, NamedTuple, Optional, Sequence
 
 from edgeformer.bundle import Bundle
 from edgeformer.engines.record import BUILD, engine_sets
@@ -185,8 +185,13 @@ def why_no_trt(error: ImportError) -> str:
 
 
 def _open_ort(bundle: Bundle, threads: Optional[int]) -> Backend:
+    return ort_module().OrtBackend(bundle, threads)
+
+
+def ort_module() -> Any:
+    """`edgeformer.backends.ort`, or an error that says what is missing."""
     try:
-        from edgeformer.backends.ort import OrtBackend
+        from edgeformer.backends import ort
     except ImportError as error:
         missing = (error.name or "onnxruntime").split(".")[0]
         if missing == "edgeformer":
@@ -195,4 +200,4 @@ def _open_ort(bundle: Bundle, threads: Optional[int]) -> Backend:
             f"{missing} cannot be imported ({error}); "
             f"install it with: python -m pip install {missing}"
         ) from error
-    return OrtBackend(bundle, threads)
+    return ort

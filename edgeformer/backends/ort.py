@@ -1,6 +1,6 @@
 """ONNX Runtime on the CPU: one session of prefill.onnx, and a cache that it reads in place."""
 
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import onnxruntime
@@ -40,7 +40,7 @@ class OrtBackend(Backend):
 
     def __init__(self, bundle: Bundle, threads: Optional[int] = None) -> None:
         manifest = bundle.manifest
-        _check_release(manifest.min_onnxruntime)
+        check_release(manifest.min_onnxruntime)
         self.threads = default_threads() if threads is None else threads
         self.precision = manifest.precision
         graph = manifest.graphs["prefill"]
@@ -168,7 +168,33 @@ class OrtBackend(Backend):
             )
 
 
-def _check_release(oldest: str) -> None:
+class BoundGraph:
+    """Any graph, with its inputs and outputs bound once: what a probe of this machine runs."""
+
+    def __init__(
+        self,
+        model: bytes,
+        threads: int,
+        inputs: Dict[str, np.ndarray],
+        outputs: Dict[str, np.ndarray],
+    ) -> None:
+        session = _session(model, "a probe", threads)
+        self._held = (session, inputs, outputs)  # their addresses are bound
+        self._run = session.run_with_iobinding
+        self._binding = session.io_binding()
+        for bind, arrays in (
+            (self._binding.bind_input, inputs),
+            (self._binding.bind_output, outputs),
+        ):
+            for name, array in arrays.items():
+                bind(name, "cpu", 0, array.dtype.type, array.shape, _address(array))
+
+    def run(self) -> None:
+        self._run(self._binding)
+
+
+def check_release(oldest: str) -> None:
+    """Refuse an onnxruntime that is older than a bundle needs."""
     found = onnxruntime.__version__
     if _numbers(found) < _numbers(oldest):
         raise EdgeformerError(
@@ -182,7 +208,7 @@ def _numbers(release: str) -> List[int]:
     return [int(part) if part.isdigit() else 0 for part in release.split(".")[:2]]
 
 
-def _session(path: str, name: str, threads: int) -> Any:
+def _session(path: Union[str, bytes], name: str, threads: int) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1

@@ -27,7 +27,8 @@ def parser() -> argparse.ArgumentParser:
     made = console.parser(
         "plan",
         "Predict the memory that a bundle needs to run and to be built, on this machine or on a "
-        "board that is elsewhere. Exit 0: it fits. 1: it does not, and what makes it fit.",
+        "board that is elsewhere. Exit 0: it fits. 1: it does not, and what makes it fit. With "
+        "--speed: what a token reads and computes, what the machine allows, tokens/s.",
     )
     add = made.add_argument
     add("--target", metavar="T", help="such as jetson-nano, jetson-nano-2gb, jetson-orin-nano, cpu")
@@ -36,7 +37,11 @@ def parser() -> argparse.ArgumentParser:
     add("--precision", metavar="P", help="fp16, fp32 or int8 (default: the target's fastest)")
     add("--capacity", type=int, metavar="N", help="cache rows (default: the bundle's)")
     add("--chunk", type=int, metavar="N", help="tokens of a prefill step (default: the bundle's)")
-    add("--json", action="store_true", help="bytes, as one JSON document")
+    add("--speed", action="store_true", help="predict tokens/s in place of memory")
+    add("--rows", type=int, metavar="N", help="--speed: cached rows in use (default 64)")
+    add("--threads", type=int, metavar="N", help="--speed: CPU threads (default: physical cores)")
+    add("--no-run", action="store_true", help="--speed: predict only, load no model")
+    add("--json", action="store_true", help="bytes and seconds, as one JSON document")
     return made
 
 
@@ -56,6 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
     bundle = Bundle.open(arguments.bundle)
     place = _place(arguments, bundle.manifest.target)
     case, layouts = _case(arguments, bundle.manifest, place)
+    if arguments.speed:
+        from edgeformer.cli import plan_speed
+
+        return plan_speed.run(arguments, bundle, place, case)
+    for option in ("rows", "threads", "no_run"):
+        if getattr(arguments, option):
+            raise EdgeformerError(f"--{option.replace('_', '-')} belongs to --speed; add --speed")
     plan = plans.make_plan(bundle, case, place.available, layouts)
     if arguments.json:
         document = dict(plans.as_json(plan), target=place.name, memory=place.told)

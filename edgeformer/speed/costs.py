@@ -2,6 +2,7 @@
 
 from typing import Dict, List, NamedTuple, Tuple
 
+from edgeformer.backends.rows import BUCKET
 from edgeformer.bundle import Bundle
 from edgeformer.contract import DTYPES, FP32_PREFIX
 from edgeformer.engines.graphfile import (
@@ -19,7 +20,6 @@ from edgeformer.speed.nodes import compute_nodes, running_nodes
 
 PRODUCTS = ("MatMul", "Gemm", "MatMulInteger", "MatMulNBits")
 LOOKUPS = ("Gather", "GatherBlockQuantized")
-BUCKET = 64  # rows: onnxruntime reads whole buckets of the cache
 
 
 class Step(NamedTuple):
@@ -45,12 +45,20 @@ class Step(NamedTuple):
 
 
 class Matrix(NamedTuple):
-    """A stored matrix that a product reads: inputs, outputs, and how it is stored."""
+    """A stored matrix that a product reads: inputs, outputs, and how it is stored.
+
+    block: numbers that share a scale, of MatMulNBits.
+    """
 
     inner: int
     outer: int
     operator: str
     bits: int
+    block: int = 0
+
+    @property
+    def elements(self) -> int:
+        return self.inner * self.outer
 
 
 class Steps:
@@ -81,9 +89,9 @@ class Steps:
         for node in graph.nodes:
             stored = graph.initializers.get(node.inputs[1]) if len(node.inputs) > 1 else None
             if node.operator == "MatMulNBits":
-                attributes = node.attributes
-                size = attributes["K"], attributes["N"]
-                found.append(Matrix(size[0], size[1], node.operator, attributes["bits"]))
+                of = node.attributes
+                sizes = of["bits"], of["block_size"]
+                found.append(Matrix(of["K"], of["N"], node.operator, *sizes))
             elif node.operator in PRODUCTS and stored is not None and len(stored.shape) == 2:
                 inner, outer = stored.shape
                 if node.attributes.get("transB"):
@@ -102,9 +110,8 @@ class Steps:
         graph, contract = self._graph(kind), self.manifest.graphs[kind]
         rows = past
         if self.onnxruntime:
-            capacity = self.manifest.capacity
-            bucket = min(BUCKET, capacity)
-            rows = min(capacity, max(bucket, -(-past // bucket) * bucket))
+            bucket = min(BUCKET, self.manifest.capacity)
+            rows = max(1, -(-past // bucket)) * bucket  # as RowCache.past
         sizes = {"T": tokens, "P": max(1, rows), "R": 1}
         given = {
             spec.name: Value(
@@ -178,4 +185,4 @@ def _multiply_adds(node: Node, values: Dict[str, Value]) -> int:
     return inner * count(values[node.outputs[0]].shape)
 
 
-__all__ = ["BUCKET", "Matrix", "Step", "Steps"]
+__all__ = ["Matrix", "Step", "Steps"]

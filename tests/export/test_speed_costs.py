@@ -7,7 +7,8 @@ import pytest
 from edgeformer.bundle import Bundle
 from edgeformer.engines.graphfile import read_graph
 from edgeformer.nn.costs import costs
-from edgeformer.speed.costs import Steps
+from edgeformer.speed import graphs
+from edgeformer.speed.costs import Matrix, Steps
 from edgeformer.speed.nodes import running_nodes
 from tests import bundles as bundle_files
 from tests.nn.choices import CHOICES
@@ -59,3 +60,31 @@ def compare(path, kind, tmp_path):
     ours = len(running_nodes(graph))
     assert abs(ours - theirs) <= 0.08 * theirs
     assert ours < 0.9 * len(graph.nodes), "something is fused in each of our graphs"
+
+
+@pytest.mark.parametrize(
+    "matrix",
+    [
+        Matrix(64, 48, "MatMul", 32),
+        Matrix(64, 48, "MatMulInteger", 8),
+        Matrix(64, 48, "MatMulNBits", 8, 32),
+        Matrix(64, 48, "MatMulNBits", 4, 32),
+    ],
+)
+def test_graphs_written_without_onnx_are_those_that_onnx_reads(matrix):
+    graph = graphs.products([matrix, matrix], 3)
+    model = onnx.load_from_string(graph.model)
+    onnx.checker.check_model(model)
+    assert [node.op_type for node in model.graph.node].count(matrix.operator) == 2
+    session = onnxruntime.InferenceSession(graph.model, providers=["CPUExecutionProvider"])
+    for found in session.run(None, graph.inputs):
+        assert found.shape == (3, 48)
+        assert abs(found).max() > 0
+
+
+@pytest.mark.parametrize("nodes", [False, True])
+def test_layers_written_without_onnx_are_checked_by_onnx(nodes):
+    graph = graphs.layers(3, 2, 3, 8, nodes)
+    model = onnx.load_from_string(graph.model)
+    onnx.checker.check_model(model, full_check=True)
+    assert len(model.graph.node) == graph.nodes
