@@ -15,7 +15,7 @@ HOTTEST = 200.0  # degrees C; and a sensor that is off tells -256
 COLDEST = -60.0
 
 _BLANKS = re.compile(r"[ \t]+")
-_STAMP = re.compile(r"\d\d-\d\d-\d{4} \d\d:\d\d:\d\d ", re.ASCII)
+_STAMP = re.compile(r"[\d: -]{1,20}(?=RAM )", re.ASCII)  # whole, or what is left of it
 _BEGINNING = re.compile(r"\d\d-\d\d-\d{4} \d\d:|RAM {1,4}\d{1,7}/\d{1,7}MB", re.ASCII)
 _MEMORY = re.compile(r"(?<!\S)(RAM|SWAP) (\d{1,7})/(\d{1,7})MB(?!\S)", re.ASCII)
 _CPU = re.compile(r"(?<!\S)CPU \[([^\[\]]{1,2000})\](?!\S)", re.ASCII)
@@ -79,18 +79,10 @@ def parse(line: Union[bytes, str]) -> Reading:
 
 
 def _one_line(text: str) -> str:
-    """The part of which every word is whole and of one line.
-
-    A line that does not begin as lines do has lost its head, and with it a part of its first word.
-    """
+    """What stands before a second beginning, without the word that it may have cut."""
     stamp = _STAMP.match(text)
-    start = stamp.end() if stamp else 0
-    if not stamp and not text.startswith("RAM "):
-        start = re.match(r"\S*", text).end()
-    second = _BEGINNING.search(text, start + len("RAM"))
-    if second is None:
-        return text[start:]
-    return text[start : text.rfind(" ", 0, second.start() + 1) + 1]
+    second = _BEGINNING.search(text, stamp.end() + 1 if stamp else 1)
+    return text if second is None else text[: text.rfind(" ", 0, second.start() + 1) + 1]
 
 
 def _once(pattern, text, value_of) -> Dict:

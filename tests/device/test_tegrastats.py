@@ -105,6 +105,12 @@ def test_half_a_line_still_tells_what_is_whole_in_it():
     assert parse(line[line.index(" POM_5V_IN") :]).rails_w["POM_5V_IN"] == 1.75
 
 
+def test_a_line_that_lost_a_part_of_its_time_is_read():
+    line = SAMPLES["orinnano-r36-idle"]
+    for cut in range(len("06-18-2025 11:25:24 ")):
+        assert parse(line[cut:]) == parse(line)
+
+
 def test_a_line_that_begins_inside_another_is_never_read_as_part_of_it():
     chance = random.Random(1)
     lines = sorted(SAMPLES.values())
