@@ -67,15 +67,15 @@ def roofline(runs: Sequence[Run]) -> Optional[Plot]:
     def draw(axes: Any) -> None:
         for row, (name, case, look) in enumerate(cases):
             percent = 100 * case["summary"]["roofline_share"]
-            hatch = None if look.filled else "///"
-            axes.barh([row], [percent], height=0.36, color=look.colour if look.filled else "none",
-                      edgecolor=look.colour, hatch=hatch)  # fmt: skip
+            hatch, inside = (None, look.colour) if look.filled else ("///", "none")
+            axes.barh([row + 0.1], [percent], height=0.32, color=inside, edgecolor=look.colour,
+                      hatch=hatch)  # fmt: skip
             drawing.above(axes, row, name, f"{percent:.3g} %")
         drawing.rows(
             axes, len(cases), "% of what the bandwidth allows" + drawing.of(len(found), MOST_ROWS)
         )
         axes.axvline(100, color=INK, linestyle=":")
-        axes.set_xlim(0, max(105, axes.get_xlim()[1]))
+        axes.set_xlim(0, max(130, 1.3 * axes.dataLim.x1))
 
     told = [f"{n}: {100 * case['summary']['roofline_share']:.3g} %" for n, case, _ in cases]
     svg = drawing.drawn([ROW * len(cases) + 0.8], [draw])
@@ -186,8 +186,10 @@ def rows_in_use(runs: Sequence[Run]) -> Optional[Plot]:
                 drawing.cut(shown(model), 40) + drawing.of(len(same), MOST_LINES), loc="left"
             )
             axes.set_xscale("log", base=2)
-            axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:.0f}"))
-            axes.set_ylim(bottom=0)
+            places = sorted({rows for _, case, _ in same for rows, _ in _by_rows(case)})
+            axes.set_xticks(places, [f"{rows:.0f}" for rows in places])
+            axes.minorticks_off()
+            axes.set_ylim(0, 1.08 * axes.dataLim.y1)
             axes.set_xlabel("rows in use")
             axes.set_ylabel("ms per token")
             axes.grid(True)

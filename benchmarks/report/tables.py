@@ -121,7 +121,7 @@ def ladder(runs: List[Run]) -> Table:
                     figures.megabytes(case["model"]["weights_bytes"]),
                     figures.with_range(token, "token_s"),
                     "–" if token is None else figures.with_unit(token["p95"], "token_s"),
-                    _median(case, "tokens_per_s") if token else "–",
+                    figures.digits(case["summary"]["tokens_per_s"]["median"]) if token else "–",
                     _first_token(case),
                     _median(case, "peak_rss_bytes") if token else "–",
                     f"{_ratio(one)}{of}" if one else "–",
