@@ -68,7 +68,7 @@ def _look(arguments: argparse.Namespace, bundle: Bundle, place: Any, case: Any) 
         if not arguments.no_run:
             with open_backend(bundle, "ort", threads) as backend:
                 measured = here.measure(backend, manifest, rows)
-        machine, known = here.probed(steps, rows, threads), {}
+        machine, known = here.Probe(steps, rows, threads).machine(), {}
     else:
         name = place.name if place.name in facts.SPEEDS else _first_board(place)
         machine, known = facts.machine(name, case.precision), facts.facts(name, case.precision)

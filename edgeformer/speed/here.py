@@ -19,19 +19,25 @@ class Measured(NamedTuple):
     tokens: int
 
 
-def probed(steps: Steps, past: int, threads: int, passes: int = probe.PASSES) -> Machine:
-    """What this machine allows a bundle: bandwidth at its working set, its own matrices."""
-    ort_module().check_release(steps.manifest.min_onnxruntime)
-    model, matrices = steps.manifest.model, steps.matrices()
-    chunk, size = chunk_of(steps.manifest), steps.decode(past).bytes
-    found = (
-        probe.read_bandwidth(size, threads, passes),
-        probe.product_rate(matrices, 1, threads, size, passes),
-        probe.product_rate(matrices, chunk, threads, probe.CACHED_WEIGHTS, passes),
-        probe.node_seconds(model, threads, passes),
-        probe.host_seconds(steps.manifest, passes),
-    )
-    return Machine(*(Range(s.low, s.middle, s.high) for s in found))
+class Probe:
+    """This machine at a bundle's sizes: bandwidth at its working set, its own matrices."""
+
+    def __init__(self, steps: Steps, past: int, threads: int) -> None:
+        ort_module().check_release(steps.manifest.min_onnxruntime)
+        model, matrices = steps.manifest.model, steps.matrices()
+        chunk, size = chunk_of(steps.manifest), steps.decode(past).bytes
+        self.samplers = (
+            probe.read_bandwidth(size, threads),
+            probe.product_rate(matrices, 1, threads, size),
+            probe.product_rate(matrices, chunk, threads, probe.CACHED_WEIGHTS),
+            probe.node_seconds(model, threads),
+            probe.host_seconds(steps.manifest),
+        )
+
+    def machine(self, passes: int = probe.PASSES) -> Machine:
+        """What this machine allows the bundle now."""
+        found = probe.samples(self.samplers, passes)
+        return Machine(*(Range(s.low, s.middle, s.high) for s in found))
 
 
 def chunk_of(manifest: Any) -> int:

@@ -54,17 +54,28 @@ class Samples(NamedTuple):
         return median(self.values)
 
 
-def read_bandwidth(working_set: int, threads: int, passes: int = PASSES) -> Samples:
-    """Bytes read a second from an array of `working_set` bytes, one sample a pass."""
+Sampler = Callable[[], float]  # takes one more sample of a figure
+
+
+def samples(samplers: Sequence[Sampler], passes: int) -> List[Samples]:
+    """Some of each, by turns, so that a machine that slows down does so for all."""
+    found = [[sampler() for sampler in samplers] for _ in range(passes)]
+    return [Samples(values) for values in zip(*found)]
+
+
+def read_bandwidth(working_set: int, threads: int) -> Sampler:
+    """Bytes read a second from an array of `working_set` bytes."""
     size = max(LEAST_BYTES, min(MOST_BYTES, working_set)) // 4 // threads
     parts = [_numbers(size) for _ in range(threads)]
-    found = []
-    for reading in (_dot, _largest):
-        once = max(_pass(parts, reading, 1), 1e-7)  # warms up, too
-        repeats = max(1, int(LEAST_SECONDS / once))
-        total = 4 * size * threads * repeats
-        found.append([total / _pass(parts, reading, repeats) for _ in range(passes)])
-    return Samples(tuple(max(found, key=median)))
+    once = {reading: min(_pass(parts, reading, 1) for _ in range(3)) for reading in _readings()}
+    best = min(once, key=lambda reading: once[reading])
+    repeats = max(1, int(LEAST_SECONDS / max(once[best], 1e-7)))
+    total = 4 * size * threads * repeats
+    return lambda: total / _pass(parts, best, repeats)
+
+
+def _readings() -> Tuple[Callable[[np.ndarray], Any], ...]:
+    return _dot, _largest
 
 
 def _numbers(size: int) -> np.ndarray:
@@ -90,6 +101,7 @@ def _pass(parts: List[np.ndarray], reading: Callable[[np.ndarray], Any], repeats
     ready = threading.Barrier(len(parts) + 1)
 
     def work(part: np.ndarray) -> None:
+        reading(part)  # brings caches back
         ready.wait()
         for _ in range(repeats):
             reading(part)
@@ -104,7 +116,7 @@ def _pass(parts: List[np.ndarray], reading: Callable[[np.ndarray], Any], repeats
     return perf_counter() - started
 
 
-def node_seconds(model: Dict[str, Any], threads: int, passes: int = PASSES) -> Samples:
+def node_seconds(model: Dict[str, Any], threads: int) -> Sampler:
     """Seconds of one of the small nodes between a model's matrices, on average.
 
     What a few layers take more with their nodes than without: a product before each node leaves
@@ -116,13 +128,10 @@ def node_seconds(model: Dict[str, Any], threads: int, passes: int = PASSES) -> S
     pair = [graphs.layers(LAYERS, *sizes, nodes=nodes) for nodes in (False, True)]
     bare, whole = (_bound(graph, threads) for graph in pair)
     added = pair[1].nodes - pair[0].nodes
-    found = [max(0.0, (_seconds(whole) - _seconds(bare)) / added) for _ in range(passes)]
-    return Samples(tuple(found))
+    return lambda: max(0.0, (_seconds(whole) - _seconds(bare)) / added)
 
 
-def product_rate(
-    matrices: Sequence[Matrix], tokens: int, threads: int, most_bytes: int, passes: int = PASSES
-) -> Samples:
+def product_rate(matrices: Sequence[Matrix], tokens: int, threads: int, most_bytes: int) -> Sampler:
     """Multiply-adds a second of ONNX Runtime's products of `tokens` tokens with such matrices.
 
     As many as `most_bytes` hold, the last ones first, as a head is larger than a layer; with the
@@ -137,10 +146,11 @@ def product_rate(
             left -= chosen[-1].elements * matrix.bits
     bound = _bound(graphs.products(chosen, tokens), threads)
     work = tokens * sum(m.elements for m in chosen)
-    return Samples(tuple(work / _seconds(bound, 3 if tokens == 1 else 1) for _ in range(passes)))
+    runs = 3 if tokens == 1 else 1
+    return lambda: work / _seconds(bound, runs)
 
 
-def host_seconds(manifest: Any, passes: int = PASSES) -> Samples:
+def host_seconds(manifest: Any) -> Sampler:
     """Seconds of a step of one token that are Python's: checked, its rows kept, its token found."""
     model, limits = manifest.model, StepLimits.of(manifest)
     layers, width = 2 * model["n_layers"], model["n_kv_heads"] * model["head_dim"]
@@ -157,8 +167,7 @@ def host_seconds(manifest: Any, passes: int = PASSES) -> Samples:
         cache.append(rows, positions[:1], 1)
         most_likely(logits)
 
-    work()
-    return Samples(tuple(_seconds(work) for _ in range(passes)))
+    return lambda: _seconds(work)
 
 
 def _bound(graph: graphs.ProbeGraph, threads: int) -> Callable[[], None]:
@@ -171,7 +180,8 @@ def _bound(graph: graphs.ProbeGraph, threads: int) -> Callable[[], None]:
 
 
 def _seconds(work: Callable[[], None], runs: int = RUNS) -> float:
-    """The median of a few runs."""
+    """The median of a few runs, after one that brings caches back."""
+    work()
     found = []
     for _ in range(runs):
         started = perf_counter()

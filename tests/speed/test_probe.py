@@ -65,23 +65,34 @@ def test_each_thread_reads_its_own_part_and_bytes_are_counted_once(monkeypatch):
 
     monkeypatch.setattr(probe, "_dot", reading)
     monkeypatch.setattr(probe, "_largest", reading)
-    found = probe.read_bandwidth(1 << 20, 2, passes=3)
-    assert len(found.values) == 3
+    assert probe.read_bandwidth(1 << 20, 2)() > 0
     assert {size for _, size in seen} == {1 << 19}
-    assert all(value > 0 for value in found.values)
+    assert len(seen) >= 2 * 2 * 3 + 2  # both ways thrice, by two threads, and a sample
 
 
 def test_a_bandwidth_is_a_rate_of_bytes(monkeypatch):
     monkeypatch.setattr(probe, "_pass", lambda parts, reading, repeats: 0.25 * repeats)
-    assert set(probe.read_bandwidth(1 << 20, 2).values) == {4 * (1 << 20)}
-    assert set(probe.read_bandwidth(1, 1).values) == {4 * probe.LEAST_BYTES}
-    assert set(probe.read_bandwidth(1 << 40, 1).values) == {4 * probe.MOST_BYTES}
+    assert probe.read_bandwidth(1 << 20, 2)() == 4 * (1 << 20)
+    assert probe.read_bandwidth(1, 1)() == 4 * probe.LEAST_BYTES
+    assert probe.read_bandwidth(1 << 40, 1)() == 4 * probe.MOST_BYTES
+
+
+def test_samples_are_taken_by_turns():
+    order = []
+
+    def sampler(name):
+        return lambda: order.append(name) or float(len(order))
+
+    one, other = probe.samples([sampler("one"), sampler("other")], 3)
+    assert order == ["one", "other"] * 3
+    assert (one.values, other.values) == ((1, 3, 5), (2, 4, 6))
+    assert (one.low, one.middle, one.high) == (1, 3, 5)
 
 
 def test_a_probe_of_this_machine_gives_an_ordered_range_of_each_figure():
     manifest = Bundle.open(bundles.ROPE).manifest
     steps = Steps(Bundle.open(bundles.ROPE), manifest.precision, True)
-    for values in here.probed(steps, 10, 1, passes=3):
+    for values in here.Probe(steps, 10, 1).machine(3):
         assert 0 <= values.low <= values.middle <= values.high < float("inf")
         assert values.high > 0
 
