@@ -19,6 +19,7 @@ _START = (
     "import sys; sys.path.append({!r}); from edgeformer.bench.board import child; child.main({})"
 )
 TAIL = 600  # characters of a dead child's stderr
+TIMEOUT = 1800.0  # seconds; a GPU that hangs must not stop a report that nobody watches
 
 
 def ask(job: Dict[str, Any]) -> Dict[str, Any]:
@@ -29,7 +30,9 @@ def ask(job: Dict[str, Any]) -> Dict[str, Any]:
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
         )
         try:
-            out, _ = child.communicate(json.dumps(job).encode("ascii"))
+            out, _ = child.communicate(json.dumps(job).encode("ascii"), timeout=TIMEOUT)
+        except subprocess.TimeoutExpired:
+            return {"error": f"the process did not end within {TIMEOUT:g} s"}
         finally:
             if child.poll() is None:
                 child.kill()

@@ -63,7 +63,11 @@ class Parts:
             write_json(begun, {"tries": tries})
             self._say(f"{name}: begun" + (f", for the {tries}. time" if tries > 1 else ""))
             started = perf_counter()
-            value = work()
+            try:
+                value = work()
+            except (KeyboardInterrupt, EdgeformerError):  # the user's doing, or to be mended
+                write_json(begun, {"tries": tries - 1})
+                raise
             found = {"seconds": round(perf_counter() - started, 3), "tries": tries, "value": value}
         found["ended"] = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         write_json(path, found)

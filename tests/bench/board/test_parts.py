@@ -21,6 +21,10 @@ def opened(folder, of=OF):
     return Parts(str(folder), of, said.append), said
 
 
+def ended():
+    raise SystemExit
+
+
 def interrupted():
     raise KeyboardInterrupt
 
@@ -46,12 +50,19 @@ def test_parts_of_another_report_are_refused_with_what_differs(tmp_path):
 def test_a_part_that_ends_the_machine_each_time_is_given_up_and_told(tmp_path):
     for _ in range(module.TRIES):
         parts, said = opened(tmp_path)
-        with pytest.raises(KeyboardInterrupt):
-            parts.take("one", interrupted)
+        with pytest.raises(SystemExit):
+            parts.take("one", ended)
     assert said == ["one: begun, for the 3. time"]
     found = opened(tmp_path)[0].take("one", lambda: {"answer": 42})
     text = "the program or the machine ended 3 times while this was done"
     assert found["value"] == {"error": text}
+
+
+def test_ctrl_c_is_no_fault_of_the_part(tmp_path):
+    for _ in range(2 * module.TRIES):
+        with pytest.raises(KeyboardInterrupt):
+            opened(tmp_path)[0].take("one", interrupted)
+    assert opened(tmp_path)[0].take("one", lambda: {"answer": 42})["value"] == {"answer": 42}
 
 
 def test_a_damaged_part_is_an_error_that_names_its_file(tmp_path):
