@@ -6,6 +6,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 import edgeformer
 from edgeformer.backends.threads import default_threads
 from edgeformer.bench import conditions
+from edgeformer.bench.bandwidth import Bandwidth
 from edgeformer.bench.cases import Case, Settings
 from edgeformer.bench.document import FORMAT
 from edgeformer.bench.rounds import Measured, Taken, take_rounds
@@ -45,11 +46,20 @@ def measure(
     made = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     began = time.perf_counter()
     machine = conditions.machine()  # the load average before our own load
+    bandwidth = Bandwidth(cases, settings)
+    bandwidth.probe()
     with Monitor() as monitor:
         taken = take_rounds(cases, settings, monitor, say)
     _refuse_nothing(taken)
+    if not taken.interrupted:
+        bandwidth.probe()
+    machine["bandwidth_bytes_per_s"] = bandwidth.told()
     machine["packages"] = conditions.packages([found.about for found in taken.cases])
     listed = [_case(case, found) for case, found in zip(cases, taken.cases)]
+    for index, case in enumerate(listed):
+        if case["summary"] is not None:
+            token_s = case["summary"]["token_s"]["median"]
+            case["summary"]["roofline_share"] = bandwidth.share(index, token_s)
     document = {
         "format": FORMAT,
         "kind": kind,

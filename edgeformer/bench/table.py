@@ -46,7 +46,7 @@ def _conditions(document: Dict[str, Any]) -> List[str]:
     rate = machine["bandwidth_bytes_per_s"]
     if rate:
         end = "" if rate["at_end"] is None else f", {rate['at_end'] / 1e9:.1f} at the end"
-        size = f"{rate['working_set_bytes'] / 1e6:.1f} MB, {rate['threads']} threads"
+        size = f"{rate['working_set_bytes'] / 1e6:.1f} MB, threads: {rate['threads']}"
         lines.append(f"read bandwidth {rate['at_start'] / 1e9:.1f} GB/s at the start{end} ({size})")
     if board:
         clocks = {True: "locked", False: "not locked", None: "not told"}[board["clocks_locked"]]

@@ -57,6 +57,8 @@ def test_a_run_tells_one_document_that_is_what_the_schema_says(tmp_path):
     assert 0 < turn["load_s"] < found["seconds"]
     assert 1e7 < turn["loaded_rss_bytes"] <= turn["peak_rss_bytes"] < 1e9
     assert all(0 <= o < t for o, t in zip(turn["outside_s"], turn["token_s"]))
+    assert machine["bandwidth_bytes_per_s"]["threads"] == 1
+    assert 0 < rope["summary"]["roofline_share"] < 2
     assert {sample["case"] for sample in found["samples"]} >= {rope["name"], int8["name"]}
     assert [c["why"] for c in found["comparisons"]][:1] == [
         "2 rounds of both; an interval of 99.8% needs 10"
