@@ -5,6 +5,8 @@ import os
 import pytest
 
 from edgeformer.backends import open_backend
+from edgeformer.bench.board.document import write_report
+from edgeformer.bench.cases import Asked as bench_asked
 from edgeformer.bundle import Bundle
 from edgeformer.engines.building import build_engines
 from edgeformer.engines.here import probe
@@ -81,3 +83,34 @@ def test_no_other_engine_comes_from_quantized_graphs(exported, orin, tmp_path):
     with pytest.raises(EdgeformerError, match="--precision int8 can be built from them"):
         build_engines(bundle, orin, asked, ("split",), 4 << 30, False, lambda line: None)
     assert not os.path.isdir(os.path.join(path, "engines"))
+
+
+def reported(path, folder):
+    """The entry of the bundle in a report that this machine's stand-ins make of it."""
+    asked = bench_asked(rounds=2, new_tokens=4)
+    report = write_report([path], asked, str(folder), ["bench"], lambda line: None)
+    return report["bundles"][0]
+
+
+def test_a_boards_report_builds_checks_and_measures_int8(exported, orin, tmp_path, monkeypatch):
+    path = bundles.copied(exported, tmp_path)
+    monkeypatch.setenv(libraries.COMPUTE, path)
+    bundle = reported(path, tmp_path / "report")
+    assert [(e["precision"], e["layout"]) for e in bundle["engines"]] == [
+        ("int8", "split"),
+        ("int8", "shared"),
+    ]
+    assert [check["run"] for check in bundle["checks"]] == ["ort", "int8-split", "int8-shared"]
+    assert all(check["passed"] for check in bundle["checks"])
+    assert [case["precision"] for case in bundle["bench"]["cases"]][1:] == ["int8", "int8"]
+
+
+def test_a_nanos_report_says_why_it_has_no_int8_and_measures_its_cpu(
+    exported, standin, tmp_path, monkeypatch
+):
+    for name, value in libraries.environment(RELEASE, FOLDER).items():
+        monkeypatch.setenv(name, value)
+    bundle = reported(bundles.copied(exported, tmp_path), tmp_path / "report")
+    assert [engine["key"] for engine in bundle["engines"]] == [None, None]
+    assert all("has no INT8" in engine["error"] for engine in bundle["engines"])
+    assert [case["backend"] for case in bundle["bench"]["cases"]] == ["ort"]
