@@ -5,6 +5,7 @@ import re
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 from edgeformer.bench import document as documents
+from edgeformer.bench.board import document as boards
 from edgeformer.errors import EdgeformerError
 
 Case = Dict[str, Any]
@@ -36,12 +37,25 @@ def read(paths: List[str]) -> List[Run]:
     """The documents in these files, each checked; exit 2 with the first that is damaged."""
     if not paths:
         raise EdgeformerError("give result files: python benchmarks/compare.py A.json [B.json ...]")
-    runs = []
-    for index, path in enumerate(paths):
-        document = documents.read(path)
-        _check_names(document, os.path.basename(path))
-        runs.append(Run(index + 1, path, document))
+    runs = []  # type: List[Run]
+    for path in paths:
+        for name, document in _documents(path):
+            _check_names(document, os.path.basename(path))
+            runs.append(Run(len(runs) + 1, name, document))
     return runs
+
+
+def _documents(path: str) -> List[Tuple[str, Dict[str, Any]]]:
+    """(name, document) of a bench, or of each bundle in a board's report."""
+    parsed = documents.parsed(path)
+    if not (isinstance(parsed, dict) and parsed.get("kind") == "board" and "bundles" in parsed):
+        return [(path, documents.read(path))]
+    bundles = boards.read(path)["bundles"]
+    found = [(f"{path} {b['model']['name']}", b["bench"]) for b in bundles if b["bench"]]
+    if not found:
+        reasons = "; ".join(shown(b["bench_error"] or "no reason given") for b in bundles)
+        raise EdgeformerError(f"{os.path.basename(path)}: nothing was measured: {reasons}")
+    return found
 
 
 def _check_names(document: Dict[str, Any], where: str) -> None:

@@ -46,6 +46,22 @@ def board_document():
     return made
 
 
+def board_report(*benches):
+    """A board's report with one bundle for each of these documents; None: it was not measured."""
+    first = board_document()
+    model = first["cases"][0]["model"]
+    report = dict.fromkeys(("gpu", "gpu_error", "power_source"))
+    for key in ("format", "made", "seconds", "command", "edgeformer", "commit", "machine"):
+        report[key] = first[key]
+    report.update(kind="board", is_board=False, complete=True, bundles=[])
+    for bench in benches:
+        bundle = {"model": model, "files": {"files": 5, "bytes": 100, "error": None}}
+        bundle.update(engines=[], checks=[], numerics=[], bench=bench)
+        bundle["bench_error"] = None if bench else "no bandwidth left"
+        report["bundles"].append(bundle)
+    return report
+
+
 def save(folder, name, made):
     path = str(folder / name)
     with open(path, "w", encoding="utf-8") as file:

@@ -5,7 +5,14 @@ import json
 import compare
 import pytest
 
-from tests.benchmarks.samples import HOSTILE, board_document, comparison, model_case, save
+from tests.benchmarks.samples import (
+    HOSTILE,
+    board_document,
+    board_report,
+    comparison,
+    model_case,
+    save,
+)
 
 TRT_ORT = "tiny fp32 trt / tiny fp32 ort"
 
@@ -182,6 +189,20 @@ def test_names_that_lead_nowhere_or_to_two_cases_are_errors(tmp_path, capsys):
     made["cases"][1]["name"] = made["cases"][0]["name"]
     status, _, err = compared(capsys, save(tmp_path, "a.json", made))
     assert status == 2 and "two cases are called tiny fp32 ort" in err
+
+
+def test_a_boards_report_is_read_as_the_benches_of_its_bundles(tmp_path, capsys):
+    path = save(tmp_path, "report.json", board_report(board_document(), None, board_document()))
+    status, out, err = compared(capsys, path)
+    assert status == 0, err
+    assert "- run 1: %s tiny" % path in out and "- run 2: %s tiny" % path in out
+    assert cells(out, "1: tiny fp16 trt") and cells(out, TRT_ORT)[1] == "1"
+    status, _, err = compared(capsys, save(tmp_path, "none.json", board_report(None)))
+    assert status == 2 and "nothing was measured: no bandwidth left" in err
+    broken = board_document()
+    broken["cases"][0]["threads"] = -1
+    status, _, err = compared(capsys, save(tmp_path, "broken.json", board_report(broken)))
+    assert status == 2 and "threads is -1" in err
 
 
 def test_missing_files_and_none_at_all_are_errors(tmp_path, capsys):
