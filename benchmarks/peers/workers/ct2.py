@@ -33,7 +33,7 @@ class CTranslate2(Engine):
     def first(self, ids: List[int]) -> int:
         self.stream = self.generator.generate_tokens(
             [self.words[i] for i in ids],
-            min_length=self.most,  # before it no end token counts
+            end_token=[],  # none; a least length would forbid the end token, which changes the text
             max_length=self.most,
             sampling_topk=1,
         )

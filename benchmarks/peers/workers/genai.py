@@ -1,6 +1,7 @@
 """onnxruntime-genai: the graph of its own builder, driven by its own generator."""
 
 import json
+from pathlib import Path
 from typing import Any, Dict, List
 
 import numpy as np
@@ -15,8 +16,11 @@ class Genai(Engine):
     def __init__(self, request: Dict[str, Any]) -> None:
         config = og.Config(request["model"])
         threads = {"intra_op_num_threads": request["threads"]}
-        overlay = {"model": {"decoder": {"session_options": threads}, "eos_token_id": []}}
-        config.overlay(json.dumps(overlay))
+        # It wants an end token, in the vocabulary: the last one, which no text of ours has.
+        known = json.loads((Path(request["model"]) / "genai_config.json").read_text("utf-8"))
+        end = known["model"]["vocab_size"] - 1
+        overlay = {"decoder": {"session_options": threads}, "eos_token_id": [end]}
+        config.overlay(json.dumps({"model": overlay}))
         self.model = og.Model(config)
         self.length = request["capacity"]
 
@@ -34,16 +38,15 @@ class Genai(Engine):
 
     def next(self, token: int) -> int:
         """The generator keeps its last token itself."""
+        if self.generator.is_done():
+            raise SystemExit("the generator ends before the last token that was asked for")
         self.generator.generate_next_token()
         return self.generator.get_next_tokens()[0]
 
     def logits(self, ids: List[int]) -> np.ndarray:
         self.reset()
-        rows = []
-        for token in ids:  # it tells only those of the last token
-            self.generator.append_tokens(np.array([[token]], np.int32))
-            rows.append(np.array(self.generator.get_logits()).reshape(-1))
-        return np.stack(rows)
+        self.generator.append_tokens(np.array([ids], np.int32))
+        return np.array(self.generator.get_output("logits"))[0].astype(np.float32)
 
 
 if __name__ == "__main__":
