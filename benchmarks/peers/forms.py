@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional
+from typing import List, NamedTuple, Optional
 
 from benchmarks.peers.environments import OURS, ROOT, Environments, child_environment, last_lines
 from edgeformer.errors import EdgeformerError
@@ -75,7 +75,6 @@ class Forms:
         self.model, self.capacity, self.python = Path(model), capacity, python
         self.sha256 = digest(self.model)
         self.folder = folder.resolve() / f"{self.model.stem}-{self.sha256[:12]}"
-        self.commands: Dict[str, List[str]] = {}
 
     def make(self, name: str) -> Path:
         """Its place; made first where it is not there."""
@@ -84,12 +83,21 @@ class Forms:
         place = self.folder / f"{name}{size}"
         if place.exists():
             return place
-        needed = self.make(form.needs) if form.needs else self.model
+        needed = self.make(form.needs) if form.needs else self.model.resolve()
         self.folder.mkdir(parents=True, exist_ok=True)
-        made = place.with_name("making-" + place.name)
-        work = Path(f"{made}.work")
-        _remove(made)
-        words = {"model": self.model.resolve(), "needed": needed, "target": made}
+        made = place.with_name(f"making-{os.getpid()}-{place.name}")
+        try:
+            self._build(name, needed, made)
+            if not place.exists():  # or another run was quicker
+                made.rename(place)
+        finally:
+            _remove(made)
+            _remove(Path(f"{made}.work"))
+        return place
+
+    def _build(self, name: str, needed: Path, target: Path) -> None:
+        form = FORMS[name]
+        words = {"model": self.model.resolve(), "needed": needed, "target": target}
         words["capacity"] = self.capacity
         command = [self.python.python(form.environment)]
         command += [part.format(**words) for part in form.command]
@@ -101,13 +109,9 @@ class Forms:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
         )
-        _remove(work)
-        if child.returncode or not made.exists():
-            _remove(made)
+        if child.returncode or not target.exists():
             said = last_lines(child.stdout.decode("utf-8", "replace"))
             raise EdgeformerError(f"{name} could not be made (exit {child.returncode}): {said}")
-        made.rename(place)
-        return place
 
 
 def size_of(path: Path) -> int:
