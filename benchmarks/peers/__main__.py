@@ -16,13 +16,14 @@ from benchmarks.peers.engines import (
     parse_pairs,
 )
 from benchmarks.peers.forms import Forms, environments_of
-from benchmarks.peers.probe import BYTES, read_bandwidth
 from benchmarks.peers.series import Case, Series, Settings
 from edgeformer.bench import conditions, statistics
 from edgeformer.bench import document as documents
 from edgeformer.device.monitor import Monitor
 from edgeformer.errors import EdgeformerError
+from edgeformer.speed.probe import MOST_BYTES, read_bandwidth, samples
 
+PROBES = 5
 ENGINES = "edgeformer:fp32,transformers:fp32,llama.cpp:f32"
 
 
@@ -76,15 +77,21 @@ def run(options: argparse.Namespace) -> int:
     place = Forms(options.model, settings.capacity, options.cache, where)
     with Monitor() as monitor:
         series = Series([Case(c) for c in chosen], place, settings, monitor, _say)
-        series.run(lambda: read_bandwidth(settings.threads))
+        series.run(lambda: _bandwidth(settings.threads))
     about = {
         "made": made,
         "seconds": round(time.perf_counter() - began, 3),
         "command": ["python", "-m", "benchmarks.peers", *sys.argv[1:]],
         "machine": machine,
-        "probed": {"working_set_bytes": BYTES, "threads": settings.threads},
+        "probed": {"working_set_bytes": MOST_BYTES, "threads": settings.threads},
     }
     return _tell(series, pairs, about, options)
+
+
+def _bandwidth(threads: int) -> float:
+    """Bytes a second that this machine reads just now: it drifts, by a factor of two."""
+    (found,) = samples([read_bandwidth(MOST_BYTES, threads)], PROBES)
+    return found.middle
 
 
 def _tell(series: Series, pairs: Any, about: Dict[str, Any], options: argparse.Namespace) -> int:

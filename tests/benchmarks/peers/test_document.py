@@ -7,7 +7,6 @@ import pytest
 from benchmarks.peers.__main__ import main
 from benchmarks.peers.document import document_of, text_of
 from benchmarks.peers.engines import parse_pairs
-from benchmarks.peers.probe import BYTES, read_bandwidth
 from edgeformer.bench import conditions
 from edgeformer.bench import document as documents
 from tests.benchmarks.peers.conftest import BOTH
@@ -24,7 +23,7 @@ def made(series, confidence=0.5):
         "seconds": 1.0,
         "command": ["python", "-m", "benchmarks.peers"],
         "machine": conditions.machine(),
-        "probed": {"working_set_bytes": BYTES, "threads": 1},
+        "probed": {"working_set_bytes": 1 << 28, "threads": 1},
     }
     pairs = parse_pairs(None, [case.chosen for case in series.cases])
     return document_of(series, pairs, confidence, about)
@@ -84,10 +83,6 @@ def test_show_gives_the_table_of_a_file(written, tmp_path, capsys):
     assert out.strip() == text_of(written).strip()
     assert "| edgeformer:fp32 |" in out
     assert "24 of 24, 24 of 24" in out
-
-
-def test_probe_reads_memory_at_a_rate_that_memory_has():
-    assert 1e8 < read_bandwidth(1) < 1e12
 
 
 @pytest.mark.parametrize(
