@@ -1,4 +1,4 @@
-"""The tensors of a graph in dialect `portable`: what a bundle must declare and a backend binds."""
+"""The tensors of a bundle's graphs: what it must declare and a backend binds."""
 
 from typing import Any, Dict, List, NamedTuple, Sequence, Tuple, Union
 
@@ -16,6 +16,8 @@ DTYPES = {
     "n4": "float32",
 }
 CPU_ONLY = ("int8-dynamic", "n8", "n4")  # precisions with operators that no TensorRT has
+PORTABLE = ("prefill", "decode")  # the graphs of a bundle, by their kinds; or, fused, one:
+STEP = "step"
 FP32_PREFIX = "fp32/"  # begins the name of each node that is FP32 (or INT32) in every engine
 
 
@@ -68,6 +70,30 @@ def portable_graph(
     return Graph(file, tuple(inputs), tuple(outputs))
 
 
+def fused_graph(file: str, model: Dict[str, Any], capacity: int, counted: bool) -> Graph:
+    """What the graph of a model in ONNX Runtime's own operators looks like: any T, a cache of
+    `capacity` rows in the order of their positions, written in place.
+
+    `counted`: it takes the tokens' positions, since no operator knows what to do with them.
+    """
+    ids = [TensorSpec("token_ids", "int32", (1, "T"))]
+    inputs = ids + ([TensorSpec("positions", "int32", ("T",))] if counted else [])
+    inputs += [
+        TensorSpec("rows", "int32", ("R",)),
+        TensorSpec("last", "int32", (1,)),  # index of the last row, once the step is done
+        TensorSpec("total", "int32", (1,)),  # number of rows then
+    ]
+    outputs = [
+        TensorSpec("logits", "float32", ("R", model["vocab_size"])),
+        TensorSpec("tokens", "int64", ("R",)),
+    ]
+    rows = (1, model["n_kv_heads"], capacity, model["head_dim"])
+    for name in cache_names(model["n_layers"]):
+        inputs.append(TensorSpec("past." + name, "float32", rows))
+        outputs.append(TensorSpec("present." + name, "float32", rows))
+    return Graph(file, tuple(inputs), tuple(outputs))
+
+
 def parse_graphs(
     value: Any,
     where: str,
@@ -75,10 +101,12 @@ def parse_graphs(
     files: Sequence[str],
     precision: str,
     host: bool,
+    capacity: int,
 ) -> Dict[str, Graph]:
     """Check the manifest's `graphs` against the files that it lists and the model's sizes."""
     graphs = {}
-    for kind, entry in js.record(value, where, ("prefill", "decode")).items():
+    kinds = (STEP,) if STEP in js.table(value, where) else PORTABLE
+    for kind, entry in js.record(value, where, kinds).items():
         at = f"{where}.{kind}"
         entry = js.record(entry, at, Graph._fields)
         graph = Graph(
@@ -88,7 +116,11 @@ def parse_graphs(
         )
         if graph.file not in files:
             raise BundleError(f"{at}.file {js.shown(graph.file)} is not in files")
-        wanted = portable_graph(kind, graph.file, model, precision, host)
+        if kind == STEP:
+            counted = any(spec.name == "positions" for spec in graph.inputs)
+            wanted = fused_graph(graph.file, model, capacity, counted)
+        else:
+            wanted = portable_graph(kind, graph.file, model, precision, host)
         wrong = difference(graph.inputs, wanted.inputs) or difference(graph.outputs, wanted.outputs)
         if wrong:
             raise BundleError(f"{at} does not fit the model: {wrong}")

@@ -1,4 +1,4 @@
-"""manifest.json, format 4: the records, and the one place that checks them.
+"""manifest.json, format 5: the records, and the one place that checks them.
 
 The exporter writes through `manifest_json`, so that what it writes has passed the very check
 that a device applies.
@@ -9,19 +9,21 @@ import re
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from edgeformer import strictjson as js
-from edgeformer.contract import DTYPES, Graph, parse_graphs
+from edgeformer.contract import DTYPES, STEP, Graph, parse_graphs
 from edgeformer.errors import BundleError
 from edgeformer.manifest_embedding import Embedding, check_table, embedding
 from edgeformer.manifest_golden import Golden, golden
 from edgeformer.manifest_quality import Pin, Quality, pins, quality
 from edgeformer.manifest_text import TokenizerEntry, chat_templates, token_id, tokenizer_entry
 
-MANIFEST_FORMAT = 4  # raised by every new key
+MANIFEST_FORMAT = 5  # raised by every new key
 
 TARGETS = ("jetson-nano", "jetson-orin-nano", "cpu")
 DIALECTS = ("portable", "ort")
 PRECISIONS = tuple(DTYPES)
 BLOCKS = ("n8", "n4")  # precisions with ONNX Runtime's own operators: dialect `ort`, target `cpu`
+
+FUSED = ("fp32", *BLOCKS)  # precisions that the fused graph of dialect `ort` can have
 
 MOST = js.MOST_INT32  # positions and ids are INT32
 MOST_LAYERS = 1000
@@ -132,6 +134,7 @@ def parse_manifest(data: Any, where: str = "manifest.json") -> Manifest:
             files=tuple(files),
             precision=precision,
             host=table is not None,
+            capacity=top["capacity"],
         ),
         files=files,
         tokenizer=js.optional(*at("tokenizer"), check=tokenizer_entry),
@@ -168,10 +171,17 @@ def _check_together(manifest: Manifest, where: str) -> None:
         )
     if manifest.precision not in golden.limits:
         raise BundleError(f"{where}: golden.limits has none for {manifest.precision}")
-    if (manifest.dialect == "ort") != (manifest.precision in BLOCKS):
+    fused = STEP in manifest.graphs
+    if (manifest.dialect == "ort") != (fused or manifest.precision in BLOCKS):
         raise BundleError(
-            f"{where} has dialect {manifest.dialect} with precision {manifest.precision}; "
-            f"{' and '.join(BLOCKS)} stand in dialect ort, all others in portable"
+            f"{where} has dialect {manifest.dialect} with precision {manifest.precision} and "
+            f"graphs {', '.join(manifest.graphs)}; {' and '.join(BLOCKS)} and the graph {STEP} "
+            "stand in dialect ort, all others in portable"
+        )
+    if fused and (manifest.precision not in FUSED or manifest.embedding is not None):
+        raise BundleError(
+            f"{where} has the graph {STEP} in precision {manifest.precision}; it is for "
+            f"{', '.join(FUSED)}, with the embedding inside"
         )
     measured = {} if manifest.quality is None else manifest.quality.precisions
     if manifest.precision not in ("fp32", "fp16") and manifest.precision not in measured:

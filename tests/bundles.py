@@ -22,6 +22,10 @@ HOST = os.path.join(FOLDER, "tiny-host")
 HALF = os.path.join(FOLDER, "tiny-half")
 # ... or its weights have 8 bits, in operators that onnxruntime 1.10 does not have
 BLOCKS = os.path.join(FOLDER, "tiny-blocks")
+# ... or it is one graph of onnxruntime's fused operators, which turn its wider heads themselves, or
+# learned positions are added before them
+FUSED = os.path.join(FOLDER, "tiny-fused")
+FUSED_LEARNED = os.path.join(FOLDER, "tiny-fused-learned")
 # ... or its products are int8, their inputs rounded at each step: onnxruntime 1.10 runs that
 INT8 = os.path.join(FOLDER, "tiny-int8")
 

@@ -9,7 +9,7 @@ from tests.test_bundle import DELETE, changed
 
 REFUSED_FIGURES = [
     (["target"], "jetson-orin-nano", "it is for cpu alone"),
-    (["dialect"], "portable", "n8 and n4 stand in dialect ort"),
+    (["dialect"], "portable", "the graph step stand in dialect ort"),
     (["golden", "limits"], {}, "none for n8"),
     (["quality", "tokens"], 0, "tokens"),
     (["quality", "text", "sha256"], "0", "sha256"),

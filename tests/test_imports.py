@@ -10,7 +10,7 @@ from tests.py36_grammar import ROOT, device_files
 
 HOST = ["torch", "onnx", "transformers", "safetensors", "tqdm"]
 OPTIONAL = {
-    "onnxruntime": ["edgeformer.backends.ort"],
+    "onnxruntime": ["edgeformer.backends.ort", "edgeformer.backends.ort_fused"],
     "tensorrt": ["edgeformer.backends.trt_api", "edgeformer.engines.trt_builder"],
     "pycuda": ["edgeformer.backends.cuda"],
     "tokenizers": [],

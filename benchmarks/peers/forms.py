@@ -50,7 +50,7 @@ FORMS = {
     "ct2-int8": Form("ctranslate2", "hf", [*CT2, "int8"]),
     "optimum-fp32": Form("optimum-onnx", "hf", OPTIMUM),
     "optimum-int8": Form("optimum-onnx", "optimum-fp32", OPTIMUM_INT8),
-    "bundle-fp32": Form(OURS, None, [*BUNDLE, "fp32", "--target", "jetson-nano"]),
+    "bundle-fp32": Form(OURS, None, [*BUNDLE, "fp32", "--target", "cpu"]),
     "bundle-int8-dynamic": Form(OURS, None, [*BUNDLE, "int8-dynamic", "--target", "jetson-nano"]),
     "bundle-n8": Form(OURS, None, [*BUNDLE, "n8", "--target", "cpu"]),
     "bundle-n4": Form(OURS, None, [*BUNDLE, "n4", "--target", "cpu"]),

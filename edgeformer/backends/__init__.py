@@ -4,6 +4,7 @@ import warnings
 from typing import TYPE_CHECKING, Any, FrozenSet, List, NamedTuple, Optional, Sequence
 
 from edgeformer.bundle import Bundle
+from edgeformer.contract import STEP
 from edgeformer.engines.record import BUILD, engine_sets
 from edgeformer.errors import EdgeformerError
 
@@ -185,7 +186,12 @@ def why_no_trt(error: ImportError) -> str:
 
 
 def _open_ort(bundle: Bundle, threads: Optional[int]) -> Backend:
-    return ort_module().OrtBackend(bundle, threads)
+    ort = ort_module()
+    if STEP in bundle.manifest.graphs:
+        from edgeformer.backends.ort_fused import FusedBackend
+
+        return FusedBackend(bundle, threads)
+    return ort.OrtBackend(bundle, threads)
 
 
 def ort_module() -> Any:

@@ -16,7 +16,12 @@ from edgeformer.contract import DTYPES as CACHE_DTYPES
 from edgeformer.contract import TensorSpec, cache_names, difference
 from edgeformer.errors import BundleError, EdgeformerError
 
-DTYPES = {"tensor(float)": "float32", "tensor(float16)": "float16", "tensor(int32)": "int32"}
+DTYPES = {
+    "tensor(float)": "float32",
+    "tensor(float16)": "float16",
+    "tensor(int32)": "int32",
+    "tensor(int64)": "int64",
+}
 ORT_ERRORS = tuple(
     kind
     for kind in vars(ort_state).values()
@@ -40,13 +45,9 @@ class OrtBackend(Backend):
 
     def __init__(self, bundle: Bundle, threads: Optional[int] = None) -> None:
         manifest = bundle.manifest
-        check_release(manifest.min_onnxruntime)
         self.threads = default_threads() if threads is None else threads
         self.precision = manifest.precision
-        graph = manifest.graphs["prefill"]
-        self._session = _session(bundle.file(graph.file), graph.file, self.threads)
-        self._refuse_other_tensors("inputs", self._session.get_inputs(), graph.inputs)
-        self._refuse_other_tensors("outputs", self._session.get_outputs(), graph.outputs)
+        self._session = open_graph(bundle, "prefill", self.threads)
         self._binding = self._session.io_binding()
         self._bound = (0, 0, 0)  # tokens, rows with outputs, past rows
 
@@ -149,23 +150,33 @@ class OrtBackend(Backend):
         self._bound = (count, outputs, past)
 
     def _bind_input(self, name: str, array: np.ndarray, shape: Tuple[int, ...]) -> None:
-        self._binding.bind_input(name, "cpu", 0, array.dtype.type, shape, _address(array))
+        self._binding.bind_input(name, "cpu", 0, array.dtype.type, shape, address(array))
 
     def _bind_output(self, name: str, array: np.ndarray, shape: Tuple[int, ...]) -> None:
-        self._binding.bind_output(name, "cpu", 0, array.dtype.type, shape, _address(array))
+        self._binding.bind_output(name, "cpu", 0, array.dtype.type, shape, address(array))
 
-    @staticmethod
-    def _refuse_other_tensors(what: str, found: Any, listed: Tuple[TensorSpec, ...]) -> None:
-        specs = []
-        for tensor in found:
-            dims = tuple(dim if isinstance(dim, int) else str(dim) for dim in tensor.shape)
-            specs.append(TensorSpec(tensor.name, DTYPES.get(tensor.type, tensor.type), dims))
-        wrong = difference(tuple(specs), listed)
-        if wrong:
-            raise BundleError(
-                f"the {what} of the graph are not those of the manifest: {wrong}; "
-                "copy or export the bundle again"
-            )
+
+def open_graph(bundle: Bundle, kind: str, threads: int) -> Any:
+    """A session of one graph, whose tensors are those that the manifest lists."""
+    check_release(bundle.manifest.min_onnxruntime)
+    graph = bundle.manifest.graphs[kind]
+    session = _session(bundle.file(graph.file), graph.file, threads)
+    _refuse_other_tensors("inputs", session.get_inputs(), graph.inputs)
+    _refuse_other_tensors("outputs", session.get_outputs(), graph.outputs)
+    return session
+
+
+def _refuse_other_tensors(what: str, found: Any, listed: Tuple[TensorSpec, ...]) -> None:
+    specs = []
+    for tensor in found:
+        dims = tuple(dim if isinstance(dim, int) else str(dim) for dim in tensor.shape)
+        specs.append(TensorSpec(tensor.name, DTYPES.get(tensor.type, tensor.type), dims))
+    wrong = difference(tuple(specs), listed)
+    if wrong:
+        raise BundleError(
+            f"the {what} of the graph are not those of the manifest: {wrong}; "
+            "copy or export the bundle again"
+        )
 
 
 class BoundGraph:
@@ -187,7 +198,7 @@ class BoundGraph:
             (self._binding.bind_output, outputs),
         ):
             for name, array in arrays.items():
-                bind(name, "cpu", 0, array.dtype.type, array.shape, _address(array))
+                bind(name, "cpu", 0, array.dtype.type, array.shape, address(array))
 
     def run(self) -> None:
         self._run(self._binding)
@@ -200,7 +211,7 @@ def check_release(oldest: str) -> None:
         raise EdgeformerError(
             f"this bundle needs onnxruntime {oldest} or newer, {found} is installed; "
             f"run: python -m pip install 'onnxruntime>={oldest}' (there is none for Python 3.6: "
-            "export with --precision int8-dynamic or fp32 instead)"
+            "export with --dialect portable in fp32, or with --precision int8-dynamic)"
         )
 
 
@@ -222,5 +233,5 @@ def _session(path: Union[str, bytes], name: str, threads: int) -> Any:
         ) from None
 
 
-def _address(array: np.ndarray) -> int:
+def address(array: np.ndarray) -> int:
     return array.__array_interface__["data"][0]

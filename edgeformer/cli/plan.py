@@ -114,7 +114,7 @@ def _case(arguments: argparse.Namespace, manifest: Any, place: Place) -> Tuple[A
     if precision not in target.precisions and not (onnxruntime and precision == stored):
         known = ", ".join(target.precisions)
         raise EdgeformerError(f"--precision is {precision[:40]!r}; {target.name} has {known}")
-    _check_precision(precision, stored, target)
+    _check_precision(precision, manifest, target)
     most = manifest.model["max_positions"]
     capacity = _size("--capacity", arguments.capacity, manifest.capacity, most)
     chunk = _size("--chunk", arguments.chunk, min(manifest.chunk, capacity), capacity)
@@ -127,14 +127,16 @@ def _case(arguments: argparse.Namespace, manifest: Any, place: Place) -> Tuple[A
     return needs.Case(layouts[0], precision, capacity, chunk, embedding), layouts
 
 
-def _check_precision(precision: str, stored: str, target: Any) -> None:
+def _check_precision(precision: str, manifest: Any, target: Any) -> None:
     """Which engines come from which graphs, and which TensorRT takes them."""
+    stored = manifest.precision
     export = "export it again: python -m edgeformer.export RECIPE.toml -o BUNDLE --precision "
-    if stored in CPU_ONLY and target.compute_capability is not None:
+    ours = stored in CPU_ONLY or manifest.dialect == "ort"
+    if ours and target.compute_capability is not None:
         raise EdgeformerError(
             f"this bundle holds {stored} graphs, which ONNX Runtime runs on a CPU and no TensorRT "
             "reads; plan it with --target cpu (and --memory MB for another machine), or "
-            f"{export}fp32"
+            f"{export}fp32 --target {target.name}"
         )
     if precision == "int8" and stored != "int8-qdq":
         raise EdgeformerError(

@@ -3,7 +3,7 @@
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from edgeformer.bundle import Bundle
-from edgeformer.contract import DTYPES, FP32_PREFIX, Graph
+from edgeformer.contract import DTYPES, FP32_PREFIX, STEP, Graph
 from edgeformer.engines import memory
 from edgeformer.engines.graphfile import (
     FLOAT,
@@ -66,6 +66,7 @@ class Sizes:
             kind: read_graph(bundle.file(graph.file), graph.file)
             for kind, graph in bundle.manifest.graphs.items()
         }
+        self._many = STEP if STEP in self._graphs else "prefill"  # takes any number of tokens
         self._activations: Dict[Tuple[Any, ...], int] = {}
 
     @property
@@ -84,12 +85,13 @@ class Sizes:
 
     def table(self) -> int:
         """Bytes of the embedding table as it is stored; 0 where no graph looks token ids up."""
-        tables = _tables(self._graphs["prefill"])
-        return _distinct(t for n, t in self._graphs["prefill"].initializers.items() if n in tables)
+        graph = self._graphs[self._many]
+        tables = _tables(graph)
+        return _distinct(t for n, t in graph.initializers.items() if n in tables)
 
     def tied(self) -> bool:
         """Whether the head multiplies by the table that the ids are looked up in."""
-        graph = self._graphs["prefill"]
+        graph = self._graphs[self._many]
         places = {graph.initializers[name].place for name in _tables(graph)}
         read = [
             graph.initializers[name].place
@@ -139,12 +141,13 @@ class Sizes:
         tensors = 2 * model["n_layers"]
         rows = min(SCORED_ROWS, case.chunk)
         cached = tensors * _aligned(case.capacity * width)
-        new = tensors * _aligned(case.chunk * width)
+        # a fused graph writes them where they belong
+        new = 0 if self._many == STEP else tensors * _aligned(case.chunk * width)
         if case.embedding == "host" or self.manifest.embedding is not None:
             new += _aligned(case.chunk * model["d_model"] * self._stored_bytes())
         logits = 2 * rows * model["vocab_size"] * 4  # on the device and on the host
         if onnxruntime:
-            live = self.activations("prefill", case)
+            live = self.activations(self._many, case)
             process = int(memory.ORT_PROCESS.value) * memory.MIB
             # It computes half precision in FP32, from FP32 copies of the weights; 1.10 took 335 MB
             # for 84 MB of them, 1.32 half of that.

@@ -204,7 +204,31 @@ def _integer_product(node: Node, given: List[Value]) -> List[Value]:
     return [Value(made.shape, INT32)]
 
 
+def _attention(node: Node, given: List[Value]) -> List[Value]:
+    """GroupQueryAttention: one row of all heads a token; the caches are the inputs, not anew."""
+    past = given[3].shape  # [1, kv_heads, rows, head_dim]
+    made = given[0].shape[:2] + (node.attributes["num_heads"] * past[-1],)
+    return [Value(made, given[0].element)] + [Value((0,), given[0].element)] * 2
+
+
+def _residual_norm(node: Node, given: List[Value]) -> List[Value]:
+    """Skip(Simplified)LayerNormalization: the norm, two that are not wanted, and the sum."""
+    return [given[0], Value((0,), FLOAT), Value((0,), FLOAT), given[0]]
+
+
+def _arg(node: Node, given: List[Value]) -> List[Value]:
+    """ArgMax."""
+    axis = (node.attributes.get("axis") or 0) % len(given[0].shape)
+    shape = given[0].shape
+    kept = (1,) if node.attributes.get("keepdims", 1) else ()
+    return [Value(shape[:axis] + kept + shape[axis + 1 :], INT64)]
+
+
 RULES: Dict[str, Any] = {
+    "ArgMax": _arg,
+    "GroupQueryAttention": _attention,
+    "SkipLayerNormalization": _residual_norm,
+    "SkipSimplifiedLayerNormalization": _residual_norm,
     "Cast": _cast,
     "Concat": _concat,
     "DequantizeLinear": _numbers,

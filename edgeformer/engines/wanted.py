@@ -58,13 +58,14 @@ def check_precision(manifest: Manifest, here: Here, precision: str, force: bool)
     if precision == "int8" and not force:
         _check_int8(here)
     gives = {"fp32": ("fp32", "fp16"), "fp16": ("fp16",), INT8: ("int8",)}.get(stored, ())
+    if stored in CPU_ONLY or manifest.dialect == "ort":
+        needed = {"int8": INT8}.get(precision, "fp32")
+        raise EdgeformerError(
+            f"{name} holds {stored} graphs in ONNX Runtime's own operators, for a CPU; no TensorRT "
+            "reads them: " + export.format(needed) + " --target jetson-nano"
+        )
     if precision not in gives:
         needed = {"int8": INT8, "fp16": "fp32", "fp32": "fp32"}[precision]
-        if stored in CPU_ONLY:
-            raise EdgeformerError(
-                f"{name} holds {stored} graphs, which are for ONNX Runtime on a CPU and which no "
-                f"TensorRT reads; " + export.format(needed)
-            )
         can = f"--precision {' or '.join(gives)} can be built from them; " if gives else ""
         raise EdgeformerError(
             f"{name} holds {stored} graphs and --precision {precision} needs {needed} graphs; "

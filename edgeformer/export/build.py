@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from tqdm import tqdm
 
-from edgeformer.contract import Graph
+from edgeformer.contract import STEP, Graph
 from edgeformer.errors import EdgeformerError
 from edgeformer.export import parity
 from edgeformer.export.fp16 import InFp16, in_fp16, name_pinned
+from edgeformer.export.fused_run import check_fused, fused_logits
 from edgeformer.export.gate import Gate, passed
 from edgeformer.export.golden_prompt import golden_ids
 from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
-from edgeformer.export.precisions import Precision, check_precision
+from edgeformer.export.precisions import Precision, check_precision, is_fused
 from edgeformer.export.publish import check_target, published
 from edgeformer.export.quality import compare, graph_logits, torch_logits
 from edgeformer.export.reading import Reading, Texts, own_text, read_texts
 from edgeformer.export.recipe import Recipe, Sampling
 from edgeformer.export.source import Source, check_capacity, given_model
-from edgeformer.export.store import trace_both, write_graphs
+from edgeformer.export.stages import Stages, stages
+from edgeformer.export.store import trace_all, write_graphs
 from edgeformer.export.tokenizer import Written, write_words
 from edgeformer.export.words import Words
 from edgeformer.manifest_embedding import Embedding
@@ -35,6 +35,7 @@ from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.pins import half_copy, to_half
 
 STAGES, AUDIT_STAGES, QUANTIZE_STAGES = 9, 1, 2
+FUSED_STAGES = 6  # one graph in place of two is traced, stored and run
 FP16_ENGINES = ("fp32", "int8-qdq")  # precisions of graphs from which a builder may make them
 
 
@@ -62,6 +63,7 @@ class _Order:
     target: str
     precision: Precision
     embedding: str
+    fused: int | None  # rows of the cache of the one graph of dialect `ort`; None: portable graphs
     capacity: int
     chunk: int
     words: Words | None
@@ -95,13 +97,15 @@ def export_recipe(
     check_target(Path(out_dir), force)  # before minutes of work
     given = given_model(recipe.model, recipe.license, recipe.graph.capacity, recipe.tokenizer)
     golden = recipe.golden
+    form = recipe.precision, recipe.target, recipe.embedding
     order = _Order(
         name=recipe.name,
         source=given.source,
         config=given.config,
         target=recipe.target,
-        precision=check_precision(recipe.precision, recipe.target, recipe.embedding),
+        precision=check_precision(*form),
         embedding=recipe.embedding,
+        fused=given.capacity if is_fused(recipe.dialect, given.config, *form) else None,
         capacity=given.capacity,
         chunk=_checked_chunk(given.config, given.capacity, recipe.graph.chunk),
         words=given.words,
@@ -125,6 +129,7 @@ def export_decoder(
     chunk: int | None = None,
     target: str = "jetson-nano",
     precision: str = "fp32",
+    dialect: str | None = None,
     embedding: str = "graph",
     tokenizer_json: str | None = None,
     golden_prompt: str | Sequence[int] | None = None,
@@ -138,9 +143,10 @@ def export_decoder(
     """Write a bundle, or raise and leave no trace. The decoder is left in evaluation mode.
 
     capacity: max_positions if None; chunk: min(128, capacity). precision: one of PRECISIONS, for
-    its targets; embedding: "graph" or "host". golden_prompt: text, where there is a tokenizer, or
-    ids; a few fixed ids if None. `texts` are what a reduced precision is measured on (what the
-    model writes itself, without a tokenizer), `gate` is how much it may lose.
+    its targets; dialect: "portable" or "ort" (which is the default for target "cpu", where the
+    model can be written in it); embedding: "graph" or "host". golden_prompt: text, where there is
+    a tokenizer, or ids; a few fixed ids if None. `texts` are what a reduced precision is measured
+    on (what the model writes itself, without a tokenizer), `gate` is how much it may lose.
     """
     config = decoder.eval().config
     if decoder.embedding.weight.dtype != torch.float32:
@@ -149,13 +155,15 @@ def export_decoder(
             "export"
         )
     capacity = config.max_positions if capacity is None else capacity
+    form = precision, target, embedding
     order = _Order(
         name=name,
         source=source or Source(name),
         config=config,
         target=target,
-        precision=check_precision(precision, target, embedding),
+        precision=check_precision(*form),
         embedding=embedding,
+        fused=capacity if is_fused(dialect, config, *form) else None,
         capacity=capacity,
         chunk=_checked_chunk(config, capacity, chunk),
         words=None if tokenizer_json is None else Words(tokenizer_json),
@@ -179,7 +187,7 @@ def _export(
 ) -> Exported:
     """`traced`: the caller's own decoder, which stays as it is; None: what is loaded is ours."""
     config, capacity, precision = order.config, order.capacity, order.precision.name
-    with published(out_dir, force) as folder, _stages(progress, order) as stage:
+    with published(out_dir, force) as folder, stages(_count(order), progress) as stage:
         text = write_words(folder, order.words, config.vocab_size)
         prompt = order.golden_prompt, order.default_prompt
         prompt_ids = golden_ids(*prompt, text, config.vocab_size, capacity)
@@ -188,19 +196,20 @@ def _export(
         host = order.embedding == "host"
         # of two equal weights a trace keeps one, and quantizing tells them apart
         example = traced if order.precision.quantize is None else None
-        drafts = trace_both(config, example, precision, host, parameters, stage)
+        fused = order.fused
+        drafts = trace_all(config, example, precision, host, parameters, stage, fused=fused)
         give_back()
         stage("load the weights")
         decoder = load()
         parameters.update(decoder.state_dict())
         if order.precision.quantize is not None and reading is None:
-            reading = own_text(decoder)
+            reading = own_text(decoder, order.fused)
         stage("run PyTorch")
         ref = _golden_run(order, decoder, prompt_ids)
         fp16 = _in_fp16(order, decoder, reading, ref, stage)
         pins = fp16.modules
         if pins and precision == "fp16":
-            drafts = trace_both(config, traced, precision, host, parameters, stage.inside, pins)
+            drafts = trace_all(config, traced, precision, host, parameters, stage.inside, pins)
         elif pins:
             name_pinned(drafts, decoder, pins)
         quantized = None
@@ -217,12 +226,10 @@ def _export(
         if quantized is None:
             del decoder
             give_back()
-        checked = capacity, order.chunk, stage, precision, table
-        golden = parity.check_graphs(folder, graphs, config, ref, *checked)
+        golden = _checked(order, folder, graphs, ref, table, stage)
         quality = fp16.measured
         if quantized is not None:
-            prefill = folder / graphs["prefill"].file
-            quality = _measured(order, decoder, prefill, table, reading, stage)
+            quality = _measured(order, decoder, folder, graphs, table, reading, stage)
         stage("hash the files")
         pinned = fp16.pins if quantized is None else _joined(fp16.pins, quantized.pins)
         _describe(folder, order, text, graphs, table, fp16, pinned, quality, golden)
@@ -239,6 +246,22 @@ def _joined(*many: Sequence[Pin]) -> tuple[Pin, ...]:
     return tuple(Pin(*item) for item in found.items())
 
 
+def _checked(
+    order: _Order,
+    folder: Path,
+    graphs: dict[str, Graph],
+    ref: parity.Reference,
+    table: Embedding | None,
+    stage: Stages,
+) -> parity.Golden:
+    """The golden run of what was written, against PyTorch's."""
+    precision = order.precision.name
+    if STEP in graphs:
+        return check_fused(folder / graphs[STEP].file, ref, order.chunk, stage, precision)
+    options = order.capacity, order.chunk, stage, precision, table
+    return parity.check_graphs(folder, graphs, order.config, ref, *options)
+
+
 def _golden_run(order: _Order, decoder: Decoder, prompt_ids: Sequence[int]) -> parity.Reference:
     steps = min(parity.MOST_STEPS, order.capacity - len(prompt_ids))
     return parity.reference(decoder, prompt_ids, steps, order.capacity, order.chunk)
@@ -249,7 +272,7 @@ def _in_fp16(
     decoder: Decoder,
     reading: Reading | None,
     ref: parity.Reference,
-    stage: _Stages,
+    stage: Stages,
 ) -> InFp16:
     if not order.audited:
         return InFp16()
@@ -271,6 +294,7 @@ def _describe(
     golden: parity.Golden,
 ) -> None:
     runs = [name for name in order.precision.runs if not (fp16.refused and name == "fp16")]
+    runs = [name for name in runs if STEP not in graphs or name == order.precision.name]
     write_manifest(
         folder,
         name=order.name,
@@ -298,9 +322,11 @@ def _reading(order: _Order, text: Written | None) -> Reading | None:
     quantized = order.precision.quantize is not None
     if not quantized and not order.audited:
         return None
+    # the graph of dialect `ort` has room for its capacity and no more
+    longest = order.fused or order.config.max_positions
     if text is not None:
         try:
-            return read_texts(order.texts, text.tokenizer, order.config.max_positions, quantized)
+            return read_texts(order.texts, text.tokenizer, longest, quantized)
         except EdgeformerError:
             if order.precision.name != "fp32" or order.texts.measured is not None:
                 raise
@@ -317,46 +343,36 @@ def _reading(order: _Order, text: Written | None) -> Reading | None:
 def _measured(
     order: _Order,
     decoder: Decoder,
-    prefill: Path,
+    folder: Path,
+    graphs: dict[str, Graph],
     table: Embedding | None,
     reading: Reading,
-    stage: _Stages,
+    stage: Stages,
 ) -> Quality:
     stage("measure the quality")
     total = len(reading.windows)
-    rows = None if table is None else parity.table_of(prefill.parent, table)
+    if STEP in graphs:
+        logits = fused_logits(folder / graphs[STEP].file)
+    else:
+        rows = None if table is None else parity.table_of(folder, table)
+        logits = graph_logits(folder / graphs["prefill"].file, order.config, rows)
     found = compare(
         torch_logits(decoder),
-        graph_logits(prefill, order.config, rows),
+        logits,
         reading.windows,
         lambda done: stage.inside(f"window {done} of {total}"),
     )
     return passed({order.precision.name: found}, reading, order.gate)
 
 
-class _Stages:
-    """A bar on stderr that names the stage at work."""
-
-    def __init__(self, bar: tqdm) -> None:
-        self.bar, self.text = bar, ""
-
-    def __call__(self, text: str) -> None:
-        self.text = text
-        self.bar.set_description_str(text, refresh=False)
-        self.bar.update()
-
-    def inside(self, part: str) -> None:
-        """What part of a long stage is at work."""
-        self.bar.set_description_str(f"{self.text}: {part}")
-
-
-@contextmanager
-def _stages(progress: bool, order: _Order) -> Iterator[_Stages]:
-    form = "{desc:<28}{bar:20} {n_fmt}/{total_fmt} [{elapsed}]"
-    total = STAGES + AUDIT_STAGES * order.audited
-    total += QUANTIZE_STAGES * (order.precision.quantize is not None)
-    with tqdm(total=total, disable=not progress, leave=False, bar_format=form) as bar:
-        yield _Stages(bar)
+def _count(order: _Order) -> int:
+    """Of the stages of an export."""
+    whole = STAGES if order.fused is None else FUSED_STAGES
+    return (
+        whole
+        + AUDIT_STAGES * order.audited
+        + (QUANTIZE_STAGES * (order.precision.quantize is not None))
+    )
 
 
 def _checked_chunk(config: ModelConfig, capacity: int, asked: int | None) -> int:

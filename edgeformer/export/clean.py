@@ -47,7 +47,7 @@ class Draft:
             if not self._drop(node):
                 kept.append(node)
                 self._made_by.update(dict.fromkeys(node.output, node))
-        self.nodes = _used(kept, self.outputs)
+        self.nodes = used(kept, self.outputs)
         self._name_weights()
 
     def _name_weights(self) -> None:
@@ -136,7 +136,7 @@ class Draft:
         return shape.output[0] if first and self.ranks.get(shape.input[0]) == 1 else ""
 
 
-def _used(nodes: list[onnx.NodeProto], outputs: tuple[str, ...]) -> list[onnx.NodeProto]:
+def used(nodes: list[onnx.NodeProto], outputs: tuple[str, ...]) -> list[onnx.NodeProto]:
     wanted, kept = set(outputs), []
     for node in reversed(nodes):
         if wanted.intersection(node.output):

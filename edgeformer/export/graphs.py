@@ -11,13 +11,16 @@ from dataclasses import dataclass
 import onnx
 import torch
 
-from edgeformer.contract import DTYPES, Graph, TensorSpec, portable_graph
+from edgeformer.contract import DTYPES, STEP, Graph, TensorSpec, fused_graph, portable_graph
 from edgeformer.errors import CheckFailed
 from edgeformer.export.clean import Draft, Weight
+from edgeformer.export.fuse import DOMAIN as OWN_DOMAIN
+from edgeformer.export.fuse import fused_nodes
 from edgeformer.export.pinned import name_nodes
 from edgeformer.export.threads import one_thread
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.fused_step import FusedStep
 from edgeformer.nn.pins import half_copy
 from edgeformer.nn.step import CachedStep
 
@@ -25,6 +28,7 @@ OPSET, IR = 13, 8
 FEW_IDS = 64  # more than the ids of the example that is traced
 ELEMENT = {
     "int32": onnx.TensorProto.INT32,
+    "int64": onnx.TensorProto.INT64,
     "float32": onnx.TensorProto.FLOAT,
     "float16": onnx.TensorProto.FLOAT16,
 }
@@ -57,6 +61,31 @@ def trace(
     step = CachedStep(decoder, one=kind == "decode", host=host).eval()
     precision = next(name for name, known in TORCH.items() if known == decoder.dtype)
     contract = portable_graph(kind, f"{kind}.onnx", decoder.config.to_json(), precision, host)
+    return _traced(step, contract, parameters, pins)
+
+
+def trace_fused(
+    decoder: Decoder, capacity: int, parameters: dict[str, torch.Tensor] | None = None
+) -> Traced:
+    """The one graph of dialect `ort`, over a cache of so many rows. As `trace`, else."""
+    step = FusedStep(decoder, capacity).eval()
+    model = decoder.config.to_json()
+    contract = fused_graph(f"{STEP}.onnx", model, capacity, counted=step.counted)
+    traced = _traced(step, contract, parameters, ())
+    outputs = [spec.name for spec in contract.outputs]
+    nodes = fused_nodes(traced.nodes, traced.weights, outputs)
+    read = {value for node in nodes for value in node.input}
+    weights = {value: weight for value, weight in traced.weights.items() if value in read}
+    return dataclasses.replace(traced, nodes=nodes, weights=weights)
+
+
+def _traced(
+    step: CachedStep | FusedStep,
+    contract: Graph,
+    parameters: dict[str, torch.Tensor] | None,
+    pins: Collection[str],
+) -> Traced:
+    decoder = step.decoder
     raw = _export(step, contract)
     _check_contract(raw, contract, step)
     if parameters is None:
@@ -125,7 +154,7 @@ def assemble(traced: Traced, initializers: list[onnx.TensorProto]) -> onnx.Model
     )
 
 
-def _export(step: CachedStep, contract: Graph) -> onnx.ModelProto:
+def _export(step: CachedStep | FusedStep, contract: Graph) -> onnx.ModelProto:
     """PyTorch's tracing exporter; parameters become inputs with their names in the module."""
     names = [spec.name for spec in contract.inputs], [spec.name for spec in contract.outputs]
     axes = {
@@ -148,11 +177,12 @@ def _export(step: CachedStep, contract: Graph) -> onnx.ModelProto:
             do_constant_folding=False,  # it would copy every transposed weight
             # what ONNX lacks stays in the graph as it is, so that our check can name its module
             operator_export_type=torch.onnx.OperatorExportTypes.ONNX_FALLTHROUGH,
+            custom_opsets={OWN_DOMAIN: 1} if isinstance(step, FusedStep) else None,
         )
     return onnx.load_from_string(file.getvalue())
 
 
-def _check_contract(raw: onnx.ModelProto, contract: Graph, step: CachedStep) -> None:
+def _check_contract(raw: onnx.ModelProto, contract: Graph, step: CachedStep | FusedStep) -> None:
     """The exporter drops unused inputs without a word and keeps what it cannot name."""
     parameters = step.state_dict()
     inputs = [v.name for v in raw.graph.input if v.name not in parameters]

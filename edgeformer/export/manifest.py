@@ -13,7 +13,7 @@ import torch
 
 from edgeformer import __version__
 from edgeformer.bundle import MANIFEST_FORMAT, manifest_json
-from edgeformer.contract import Graph, TensorSpec
+from edgeformer.contract import STEP, Graph, TensorSpec
 from edgeformer.export.measure import Measured, limits_of
 from edgeformer.export.parity import Golden
 from edgeformer.export.precisions import Precision
@@ -23,6 +23,8 @@ from edgeformer.export.tokenizer import Written
 from edgeformer.manifest_embedding import Embedding
 from edgeformer.manifest_quality import Pin, Quality
 from edgeformer.nn.config import ModelConfig
+
+FUSED_ONNXRUNTIME = "1.24"  # the first whose windows of attention are as wide as they say
 
 
 def write_manifest(
@@ -61,12 +63,12 @@ def write_manifest(
         "source": dataclasses.asdict(source),
         "model": config.to_json(),
         "target": target,
-        "dialect": precision.dialect,
+        "dialect": "ort" if STEP in graphs else precision.dialect,
         "precision": precision.name,
         "embedding": _plain(embedding),
         "capacity": capacity,
         "chunk": chunk,
-        "min_onnxruntime": precision.oldest_onnxruntime,
+        "min_onnxruntime": FUSED_ONNXRUNTIME if STEP in graphs else precision.oldest_onnxruntime,
         "graphs": {kind: _graph(graph) for kind, graph in graphs.items()},
         "files": _files(folder),
         "tokenizer": None if text is None else _plain(text.entry),

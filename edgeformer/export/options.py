@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Callable
 
 from edgeformer.contract import DTYPES
-from edgeformer.manifest import TARGETS
+from edgeformer.manifest import DIALECTS, TARGETS
 
 EXAMPLES = """\
 examples:
@@ -67,6 +67,12 @@ def parser() -> argparse.ArgumentParser:
         "--target",
         choices=TARGETS,
         help="what the bundle is for (default: the recipe's, or jetson-nano)",
+    )
+    add(
+        "--dialect",
+        choices=DIALECTS,
+        help="of the graphs: ort, ONNX Runtime's fused operators (the default for --target cpu in "
+        "fp32, n8 and n4, where the model can be written in them), or portable",
     )
     _add_quality(add)
     add("--force", action="store_true", help="replace the bundle if it exists")

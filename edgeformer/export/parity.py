@@ -149,16 +149,16 @@ def check_graphs(
     table = None if embedding is None else table_of(folder, embedding)
     stage("run prefill.onnx")
     packed = precision not in LIMITS  # ONNX Runtime computes with blocks only when it packs them
-    with _session(folder / graphs["prefill"].file, packed) as session:
+    with _session(folder / graphs["prefill"].file, packed) as graph:
         for start in range(0, len(ref.prompt_ids), chunk):
-            first = _run(session, rows, ref.prompt_ids[start : start + chunk], table)
+            first = _run(graph, rows, ref.prompt_ids[start : start + chunk], table)
         after_prompt.copy_from(rows)
-        rest = [_run(session, rows, [token], table) for token in ref.greedy_ids[:-1]]
+        rest = [_run(graph, rows, [token], table) for token in ref.greedy_ids[:-1]]
     worst = ref.cached.worse(measured("prefill.onnx", [first, *rest], ref.logits, precision))
     of_prefill = rest
     stage("run decode.onnx")
-    with _session(folder / graphs["decode"].file, packed) as session:
-        rest = [_run(session, after_prompt, [token], table) for token in ref.greedy_ids[:-1]]
+    with _session(folder / graphs["decode"].file, packed) as graph:
+        rest = [_run(graph, after_prompt, [token], table) for token in ref.greedy_ids[:-1]]
     if packed:
         check_same("decode.onnx differs from prefill.onnx", rest, of_prefill, worst)
     worst = worst.worse(measured("decode.onnx", [first, *rest], ref.logits, precision))
@@ -180,19 +180,19 @@ def table_of(folder: Path, embedding: Embedding) -> np.ndarray:
 
 
 def _run(
-    session: ort.InferenceSession,
+    graph: ort.InferenceSession,
     rows: Rows,
     token_ids: Sequence[int],
     table: np.ndarray | None = None,
 ) -> np.ndarray:
     """One step of a graph; logits of the last token, [vocab]."""
-    names = [value.name for value in session.get_inputs()]
+    names = [value.name for value in graph.get_inputs()]
     inputs = _inputs(rows, token_ids)
     if "rows" not in names:
         del inputs[3]
     if table is not None:
         inputs[0] = table[inputs[0]]  # [T, d_model]
-    logits, *new = session.run(None, dict(zip(names, inputs, strict=True)))
+    logits, *new = graph.run(None, dict(zip(names, inputs, strict=True)))
     rows.append(new)
     return logits[0]
 
@@ -208,13 +208,17 @@ def _inputs(rows: Rows, token_ids: Sequence[int]) -> list[np.ndarray]:
 
 @contextlib.contextmanager
 def _session(path: Path, packed: bool = False) -> Iterator[ort.InferenceSession]:
+    graph = open_graph(path, packed)
+    try:
+        yield graph
+    finally:
+        del graph
+
+
+def open_graph(path: Path, packed: bool = False) -> ort.InferenceSession:
     """Unless `packed` the weights are left where they are mapped, and no copy is packed."""
     options = ort.SessionOptions()
     options.log_severity_level = 3
     options.add_session_config_entry("session.disable_prepacking", "0" if packed else "1")
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    session = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    try:
-        yield session
-    finally:
-        del session
+    return ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])

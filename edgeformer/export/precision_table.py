@@ -23,8 +23,7 @@ import numpy as np
 import onnxruntime
 from tqdm import tqdm
 
-from edgeformer.backends import Backend
-from edgeformer.backends.ort import OrtBackend
+from edgeformer.backends import Backend, open_backend
 from edgeformer.backends.threads import default_threads
 from edgeformer.bundle import Bundle
 from edgeformer.errors import CheckFailed, EdgeformerError
@@ -177,7 +176,7 @@ def _rates(
     bundles: dict[str, Bundle], threads: int, rounds: int, new_tokens: int
 ) -> dict[str, list[float]]:
     """Tokens a second of each round. All are loaded before the first round, and take turns."""
-    backends = {name: OrtBackend(bundle, threads) for name, bundle in bundles.items()}
+    backends = {name: open_backend(bundle, "ort", threads) for name, bundle in bundles.items()}
     rates: dict[str, list[float]] = {name: [] for name in bundles}
     hidden = not sys.stderr.isatty()
     for turn in tqdm(range(rounds + 1), desc="timing", disable=hidden, leave=False):

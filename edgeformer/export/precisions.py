@@ -12,8 +12,11 @@ from edgeformer.export.dynamic import with_dynamic
 from edgeformer.export.graphs import Traced
 from edgeformer.export.nbits import with_blocks
 from edgeformer.export.qdq import with_int8
+from edgeformer.manifest import FUSED
 from edgeformer.manifest_quality import Pin
+from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.fused_step import why_not_fused
 from edgeformer.nn.quantize import Format
 from edgeformer.nn.quantize.decoder import quantize_decoder
 from edgeformer.nn.quantize.int8_dynamic import dynamic_int8
@@ -92,6 +95,25 @@ PRECISIONS = {
         Precision("n4", ("cpu",), ("n4",), "ort", "1.23", _mixed, host=False),
     )
 }
+
+
+def is_fused(
+    dialect: str | None, config: ModelConfig, precision: str, target: str, embedding: str
+) -> bool:
+    """Whether the bundle holds the one graph of dialect `ort`; an error where it cannot be had.
+
+    None asks for it where the target is a CPU and the model can be written in it.
+    """
+    why = why_not_fused(config)
+    if precision not in FUSED:
+        why = f"precision {precision}, where it is for {', '.join(FUSED)}"
+    elif embedding != "graph":
+        why = "an embedding that is looked up outside"
+    if dialect == "ort" and target != "cpu":
+        why = f"target {target}; say --target cpu"
+    if dialect == "ort" and why:
+        raise EdgeformerError(f"dialect ort is not for {why}; leave out --dialect")
+    return dialect != "portable" and target == "cpu" and not why
 
 
 def check_precision(name: str, target: str, embedding: str) -> Precision:

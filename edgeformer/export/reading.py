@@ -72,9 +72,10 @@ def read_texts(
     return Reading(measured, windows, _sequences(rest, window))
 
 
-def own_text(decoder: Decoder, seed: int = 0) -> Reading:
-    """What the model writes at temperature 1, half to measure and half to calibrate with."""
-    length = min(OWN_WINDOW, decoder.config.max_positions)
+def own_text(decoder: Decoder, longest: int | None = None, seed: int = 0) -> Reading:
+    """What the model writes at temperature 1, half to measure and half to calibrate with, in
+    windows of at most `longest` tokens."""
+    length = min(OWN_WINDOW, longest or decoder.config.max_positions)
     count = 2 * -(-OWN_TOKENS // length)
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(decoder.config.vocab_size, (count, 1), generator=generator)

@@ -131,6 +131,7 @@ class Recipe:
     precision: Literal["fp32", "fp16", "int8-qdq", "int8-dynamic", "n8", "n4"] = (
         "fp32"  # of the graphs
     )
+    dialect: Literal["portable", "ort"] | None = None  # of the graphs; None: as the target wants
     embedding: Literal["graph", "host"] = "graph"  # where token ids become rows of the table
     tokenizer: bool = True  # False: the bundle takes and gives token ids only
     license: str | None = None

@@ -9,10 +9,10 @@ from pathlib import Path
 import onnx
 import torch
 
-from edgeformer.contract import CPU_ONLY, Graph
+from edgeformer.contract import CPU_ONLY, PORTABLE, STEP, Graph
 from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export import weights as weights_file
-from edgeformer.export.graphs import TORCH, Traced, assemble, skeleton, trace
+from edgeformer.export.graphs import TORCH, Traced, assemble, skeleton, trace, trace_fused
 from edgeformer.export.operators import check_operators
 from edgeformer.export.pinned import module_of
 from edgeformer.export.weights import WeightsFile
@@ -27,7 +27,7 @@ BYTES = {"fp32": 4, "fp16": 2, "n4": 0.5}  # of a weight
 Stage = Callable[[str], None]
 
 
-def trace_both(
+def trace_all(
     config: ModelConfig,
     traced: Decoder | None,
     precision: str,
@@ -35,14 +35,19 @@ def trace_both(
     parameters: dict[str, torch.Tensor],
     stage: Stage,
     pins: Collection[str] = (),
+    fused: int | None = None,
 ) -> list[Traced]:
-    """Both graphs; their weights will be looked up in `parameters`. None: a skeleton is traced."""
+    """The graphs of a bundle; their weights will be looked up in `parameters`. `traced` None: a
+    skeleton is traced. `fused`: one graph of dialect `ort` over a cache of so many rows."""
     if traced is None:
         decoder = skeleton(config, precision, pins)
     else:
         decoder = in_precision(traced, precision, pins)
+    if fused is not None:
+        stage(f"trace {STEP}.onnx")
+        return [trace_fused(decoder, fused, parameters)]
     drafts = []
-    for kind in ("prefill", "decode"):
+    for kind in PORTABLE:
         stage(f"trace {kind}.onnx")
         drafts.append(trace(decoder, kind, parameters, host, pins))
     return drafts
@@ -60,10 +65,11 @@ def write_graphs(
     _check_room(folder, decoder, precision)
     graphs, table = {}, None
     with WeightsFile(folder) as weights:
-        for draft, kind in zip(drafts, ("prefill", "decode"), strict=True):
+        for draft in drafts:
+            kind = draft.contract.file.removesuffix(".onnx")
             stage(f"store the weights of {kind}.onnx")
             model = assemble(draft, list(weights.initializers(draft.weights)))
-            if precision not in CPU_ONLY:
+            if precision not in CPU_ONLY and kind != STEP:
                 _check_operators(model, draft.contract.file, decoder)
             data = model.SerializeToString(deterministic=True)
             (folder / draft.contract.file).write_bytes(data)

@@ -106,6 +106,9 @@ class Attention(nn.Module):
     def forward(self, x: torch.Tensor, rotary: Rotary, attend: Attend) -> torch.Tensor:
         heads, kv_heads, width = self.heads, self.kv_heads, self.head_dim
         x = self.qkv(x)
+        packed = getattr(attend, "packed", None)
+        if packed is not None and rotary is None and self.qk_norm == "none":
+            return self.out(packed(self, x))
         if x.dtype == torch.float32:  # scores and values are half if either projection is
             x = in_type_of(x, self.out.weight)
         qk, v = x.split([(heads + kv_heads) * width, kv_heads * width], -1)

@@ -4,7 +4,7 @@ from typing import Dict, List, NamedTuple, Tuple
 
 from edgeformer.backends.rows import BUCKET
 from edgeformer.bundle import Bundle
-from edgeformer.contract import DTYPES, FP32_PREFIX
+from edgeformer.contract import DTYPES, FP32_PREFIX, STEP
 from edgeformer.engines.graphfile import (
     FLOAT,
     FLOAT16,
@@ -72,19 +72,21 @@ class Steps:
         self.precision = precision
         self.onnxruntime = onnxruntime
         self._bundle = bundle
+        self._many = STEP if STEP in bundle.manifest.graphs else "prefill"
         self._graphs: Dict[str, GraphFile] = {}
 
     def decode(self, past: int) -> Step:
-        """One token. onnxruntime runs the prefill graph, and reads rows in whole buckets."""
-        return self._step("prefill" if self.onnxruntime else "decode", 1, past)
+        """One token. onnxruntime runs the graph that takes any number; portable graphs read rows in
+        whole buckets."""
+        return self._step(self._many if self.onnxruntime else "decode", 1, past)
 
     def prefill(self, tokens: int, past: int = 0) -> Step:
         """One chunk, with the logits of its last token."""
-        return self._step("prefill", tokens, past)
+        return self._step(self._many, tokens, past)
 
     def matrices(self) -> List[Matrix]:
         """Those that a prefill step multiplies by, one for each product."""
-        graph = self._graph("prefill")
+        graph = self._graph(self._many)
         found = []
         for node in graph.nodes:
             stored = graph.initializers.get(node.inputs[1]) if len(node.inputs) > 1 else None
@@ -109,7 +111,7 @@ class Steps:
     def _step(self, kind: str, tokens: int, past: int) -> Step:
         graph, contract = self._graph(kind), self.manifest.graphs[kind]
         rows = past
-        if self.onnxruntime:
+        if self.onnxruntime and kind != STEP:
             bucket = min(BUCKET, self.manifest.capacity)
             rows = max(1, -(-past // bucket)) * bucket  # as RowCache.past
         sizes = {"T": tokens, "P": max(1, rows), "R": 1}
@@ -123,12 +125,16 @@ class Steps:
         values = infer(graph, given, contract.file)
         model = self.manifest.model
         width = 2 * model["n_layers"] * model["n_kv_heads"] * model["head_dim"]
+        multiplied = sum(_multiply_adds(node, values) for node in graph.nodes)
+        if kind == STEP:  # one node a layer attends, to the rows in use
+            heads = model["n_layers"] * model["n_heads"] * model["head_dim"]
+            multiplied += 2 * heads * tokens * (rows + tokens)
         return Step(
             tokens,
             rows,
             self._weights(graph, values) + self._host_rows(tokens),
             (rows + tokens) * width * self._cached_bytes(),
-            2 * sum(_multiply_adds(node, values) for node in graph.nodes),
+            2 * multiplied,
             sum(1 for node in graph.nodes if _stored_product(node, graph)),
             len(running_nodes(graph)),
             len(compute_nodes(graph)),

@@ -101,7 +101,7 @@ def test_dynamic_int8_runs_on_every_onnxruntime_within_its_own_limits():
         run = golden_run(found, bundle.manifest)
     limits = bundle.manifest.golden.limits["int8-dynamic"]
     assert run.beyond(limits) is None
-    assert limits.kl < 3 * bundle.manifest.golden.largest_kl + 0.01, "any model would pass"
+    assert limits.kl < 3 * bundle.manifest.golden.largest_kl + 0.03, "any model would pass"
     assert run.largest_logit_error > 1e-3, "nothing was quantized"
 
 
@@ -119,8 +119,8 @@ def test_dynamic_int8_gives_nearly_the_same_in_chunks_and_token_by_token():
 
 def test_weights_in_blocks_run_where_the_operators_are_and_say_so_elsewhere():
     bundle = Bundle.open(bundles.BLOCKS)
-    if int(onnxruntime.__version__.split(".")[1]) < 23:
-        with pytest.raises(EdgeformerError, match=r"needs onnxruntime 1\.23 or newer"):
+    if int(onnxruntime.__version__.split(".")[1]) < 24:
+        with pytest.raises(EdgeformerError, match=r"needs onnxruntime 1\.24 or newer"):
             open_backend(bundle)
         return
     with open_backend(bundle, threads=1) as found:

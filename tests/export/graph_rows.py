@@ -31,6 +31,7 @@ class Bundles:
                 chunk=CHUNK,
                 golden_prompt=PROMPT,
                 target="cpu",  # what FP16 would make of it is not asked here
+                dialect="portable",
             )
         return self.made[name]
 

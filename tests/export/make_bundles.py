@@ -3,6 +3,7 @@
 Random models, scaled so that greedy decoding does not repeat itself, through the real exporter.
 """
 
+import dataclasses
 import sys
 from pathlib import Path
 
@@ -22,6 +23,8 @@ RANDOM = {
     Path(bundles.HALF): (1, 0.35),
     Path(bundles.BLOCKS): (1, 0.35),
     Path(bundles.INT8): (1, 0.35),
+    Path(bundles.FUSED): (1, 0.35),
+    Path(bundles.FUSED_LEARNED): (8, 0.8),
     Path(bundles.LEARNED): (8, 0.8),
 }
 PROMPT = "the other thing: "
@@ -70,12 +73,19 @@ MODELS = {
 
 
 _rope, _options = MODELS[Path(bundles.ROPE)]
+_wide = dataclasses.replace(_rope, head_dim=16)
+MODELS[Path(bundles.FUSED)] = _wide, {**_options, "dialect": "ort"}
+_learned, _others = MODELS[Path(bundles.LEARNED)]
+MODELS[Path(bundles.FUSED_LEARNED)] = _learned, {**_others, "dialect": "ort"}
 MODELS[Path(bundles.HOST)] = _rope, {**_options, "embedding": "host"}
 MODELS[Path(bundles.HALF)] = _rope, {**_options, "precision": "fp16"}
 # a random model's distributions are flat, and its likeliest tokens change places easily
-_loose = {"precision": "n8", "gate": Gate(max_loss=0.5, max_kl=0.5, min_top1=0.3)}
+_loose = {"precision": "n8", "dialect": "ort", "gate": Gate(max_loss=0.5, max_kl=0.5, min_top1=0.3)}
 MODELS[Path(bundles.BLOCKS)] = _rope, {**_options, **_loose}
-MODELS[Path(bundles.INT8)] = _rope, {**_options, **_loose, "precision": "int8-dynamic"}
+MODELS[Path(bundles.INT8)] = (
+    _rope,
+    {**_options, **_loose, "precision": "int8-dynamic", "dialect": "portable"},
+)
 
 
 def make(path: Path, out: Path) -> Exported:
@@ -89,7 +99,7 @@ def make(path: Path, out: Path) -> Exported:
         target="cpu",
         source=Source(f"random weights, seed {seed}, deviation {std}", license="none needed"),
         force=True,
-        **{"golden_prompt": PROMPT, **options},
+        **{"golden_prompt": PROMPT, "dialect": "portable", **options},
     )
 
 

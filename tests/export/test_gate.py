@@ -15,6 +15,7 @@ from edgeformer.contract import DTYPES
 from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export.__main__ import main
 from edgeformer.export.build import export_decoder
+from edgeformer.export.fused_run import fused_logits
 from edgeformer.export.gate import THRESHOLDS, Gate, misses, passed
 from edgeformer.export.measure import Measured, check_same
 from edgeformer.export.precisions import PRECISIONS
@@ -97,7 +98,10 @@ def test_a_bundle_carries_the_figures_of_its_own_graph(tmp_path, precision):
     dialect = "portable" if precision == "int8-dynamic" else "ort"
     assert (manifest.dialect, manifest.precision, manifest.target) == (dialect, precision, "cpu")
     assert manifest.quality == made.quality and manifest.quality.text is None
-    logits = graph_logits(tmp_path / "b" / "prefill.onnx", decoder.config)
+    if dialect == "ort":
+        logits = fused_logits(tmp_path / "b" / "step.onnx")
+    else:
+        logits = graph_logits(tmp_path / "b" / "prefill.onnx", decoder.config)
     reading = own_text(decoder)
     again = compare(torch_logits(decoder), logits, reading.windows)
     row = manifest.quality.precisions[precision]

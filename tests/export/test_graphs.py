@@ -131,6 +131,7 @@ def test_a_tied_table_is_stored_once_and_the_head_reads_it_as_it_lies(kind, bund
 def test_two_exports_of_a_decoder_are_equal_to_the_byte(bundles, tmp_path):
     first = bundles["gqa"].path
     options = {"name": "gqa", "capacity": 72, "chunk": 5, "target": "cpu"}
+    options["dialect"] = "portable"
     prompt = read_manifest(str(first / "manifest.json")).golden.prompt_ids
     export_decoder(choice_decoder("gqa"), tmp_path / "b", golden_prompt=prompt, **options)
     for path in sorted(first.iterdir()):

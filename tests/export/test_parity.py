@@ -12,7 +12,8 @@ from edgeformer.nn.decoder import Decoder
 from tests.nn.choices import PLAIN, PROMPT, random_decoder
 
 # for a CPU: what FP16 would make of it is not asked here
-OPTIONS = {"name": "b", "capacity": 40, "chunk": 3, "golden_prompt": PROMPT, "target": "cpu"}
+OPTIONS = {"name": "b", "capacity": 40, "chunk": 3, "golden_prompt": PROMPT}
+OPTIONS |= {"target": "cpu", "dialect": "portable"}
 
 
 class WrongGraph(nn.Module):

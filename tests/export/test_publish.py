@@ -48,7 +48,7 @@ def test_every_file_of_a_bundle_is_for_whom_the_umask_allows(umask, tmp_path):
         os.umask(before)
     modes = {path.name: path.stat().st_mode & 0o777 for path in (tmp_path / "b").iterdir()}
     assert modes == dict.fromkeys(modes, 0o666 & ~umask)
-    assert {"manifest.json", "weights.bin", "prefill.onnx", "decode.onnx"} <= set(modes)
+    assert {"manifest.json", "weights.bin", "step.onnx"} <= set(modes)
 
 
 def test_nothing_appears_when_the_block_raises(tmp_path):

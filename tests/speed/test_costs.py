@@ -25,8 +25,9 @@ def attention(tokens, past):
 @pytest.mark.parametrize("kind", ["ROPE", "HOST", "HALF", "BLOCKS", "INT8"])
 def test_operations_of_a_token_are_those_counted_by_hand(kind):
     step = steps(getattr(bundles, kind)).decode(40)
-    assert step.past == 64  # onnxruntime reads whole buckets
-    assert step.flops == 2 * (ELEMENTS + attention(1, 64))
+    # onnxruntime reads whole buckets, but in its own operator
+    assert step.past == (40 if kind == "BLOCKS" else 64)
+    assert step.flops == 2 * (ELEMENTS + attention(1, step.past))
     assert step.products == len(MATRICES)
 
 

@@ -1,0 +1,183 @@
+"""ONNX Runtime's own operators on the CPU: one graph, and a cache that it writes in place."""
+
+from typing import Optional, Sequence, Tuple
+
+import numpy as np
+
+from edgeformer.backends import Backend, Output, Rows
+from edgeformer.backends.ort import ORT_ERRORS, address, open_graph
+from edgeformer.backends.steps import NOT_FINITE, StepLimits
+from edgeformer.backends.threads import default_threads
+from edgeformer.bundle import Bundle
+from edgeformer.contract import STEP, cache_names
+from edgeformer.errors import EdgeformerError
+
+
+class FusedBackend(Backend):
+    """Runs `step.onnx`: prompts, single tokens and several at once, over one set of weights.
+
+    Cache and sizes are bound once; a step writes its tokens and two numbers and runs. Only another
+    count of tokens or outputs binds four arrays anew. A row's place in the cache is its position,
+    so a step's positions are those that follow, and there are no free rows.
+    """
+
+    name = "ort"
+    abilities = frozenset(("rows",))
+
+    def __init__(self, bundle: Bundle, threads: Optional[int] = None) -> None:
+        manifest = bundle.manifest
+        self.threads = default_threads() if threads is None else threads
+        self.precision = manifest.precision
+        self._session = open_graph(bundle, STEP, self.threads)
+        self._binding = self._session.io_binding()
+        self._bound = (0, 0)  # tokens, rows with outputs
+        sizes = manifest.model
+        names = cache_names(sizes["n_layers"])
+        shape = (len(names), sizes["n_kv_heads"], manifest.capacity, sizes["head_dim"])
+        self._capacity, self._used = manifest.capacity, 0
+        self._cache = _zeros(shape)
+        self._limits = StepLimits.of(manifest)
+        chunk = self._limits.chunk
+        self._ids = np.zeros((1, chunk), np.int32)
+        self._positions = np.zeros(chunk, np.int32)
+        self._rows = np.zeros(chunk, np.int32)
+        self._last, self._total = np.zeros(1, np.int32), np.zeros(1, np.int32)
+        self._tokens = np.zeros(chunk, np.int64)
+        self._logits = np.zeros((1, sizes["vocab_size"]), np.float32)  # grows to the most rows
+        listed = {spec.name for spec in manifest.graphs[STEP].inputs}
+        self._counted = "positions" in listed
+        self._bind("last", self._last, (1,))
+        self._bind("total", self._total, (1,))
+        for name, rows in zip(names, self._cache):
+            self._bind("past." + name, rows, (1,) + rows.shape)
+            self._bind("present." + name, rows, (1,) + rows.shape)
+
+    @property
+    def cached(self) -> int:
+        return self._used
+
+    def step(
+        self,
+        token_ids: Sequence[int],
+        positions: Sequence[int],
+        rows: Sequence[int],
+        want: str = "logits",
+    ) -> Output:
+        count, outputs = len(token_ids), len(rows)
+        end = self._check_step(token_ids, positions, rows, want)
+        self._ids[0, :count] = token_ids
+        self._rows[:outputs] = rows
+        self._last[0], self._total[0] = end - 1, end
+        if self._counted:
+            self._positions[:count] = positions
+        if self._bound != (count, outputs):
+            self._bind_sizes(count, outputs)
+        try:
+            self._session.run_with_iobinding(self._binding)
+        except ORT_ERRORS as error:
+            raise EdgeformerError(f"onnxruntime failed in a step: {error}") from None
+        output = self._output(outputs, want)
+        self._used = end
+        return output
+
+    def truncate(self, rows: int) -> None:
+        self._check_range(0, rows)
+        self._used = rows
+
+    def read_rows(self, start: int, stop: int) -> Rows:
+        self._check_range(start, stop)
+        values = self._cache[:, :, start:stop].transpose(0, 2, 1, 3)  # [2L, N, kv_heads, head_dim]
+        values = values.reshape(len(values), stop - start, -1)
+        return Rows(np.arange(start, stop, dtype=np.int32), np.array(values))
+
+    def write_rows(self, rows: Rows) -> None:
+        self._check_open()
+        layers, kv_heads, _, width = self._cache.shape
+        start, stop = self._used, self._used + len(rows.positions)
+        wanted = (layers, stop - start, kv_heads * width)
+        if rows.values.shape != wanted:
+            raise EdgeformerError(
+                f"rows of shape {rows.values.shape} do not fit the cache, which takes {wanted}; "
+                "read them from the same bundle"
+            )
+        self._check_positions(list(rows.positions))
+        values = rows.values.reshape(layers, -1, kv_heads, width).transpose(0, 2, 1, 3)
+        self._cache[:, :, start:stop] = values
+        self._used = stop
+
+    def close(self) -> None:
+        self._session = self._binding = None
+        self._cache = np.zeros((0, 0, 0, 0), np.float32)
+        self._used = 0
+
+    def _output(self, count: int, want: str) -> Output:
+        logits = self._logits[:count]
+        if want == "logits":
+            return Output(logits.copy(), None)
+        tokens = self._tokens[:count].tolist()
+        for row, token in enumerate(tokens):
+            if not -np.inf < logits[row, token] < np.inf:
+                raise EdgeformerError(
+                    f"the model gave a logit of {logits[row, token]}: {NOT_FINITE}"
+                )
+        return Output(None, tokens)
+
+    def _check_step(
+        self, token_ids: Sequence[int], positions: Sequence[int], rows: Sequence[int], want: str
+    ) -> int:
+        """Rows in use once the step is done; garbage is refused."""
+        self._check_open()
+        self._limits.check(token_ids, positions, rows, want)
+        self._check_positions(positions)
+        return self._used + len(token_ids)
+
+    def _check_positions(self, positions: Sequence[int]) -> None:
+        end = self._used + len(positions)
+        if end > self._capacity:
+            raise EdgeformerError(
+                f"the cache holds {self._used} rows of {self._capacity}, {len(positions)} more do "
+                "not fit; export with a larger capacity"
+            )
+        if list(positions) != list(range(self._used, end)):
+            raise EdgeformerError(
+                f"the next positions are {self._used} to {end - 1}, not {list(positions)[:8]}: in "
+                "this bundle rows stand in their order (dialect ort); truncate first, or export "
+                "for another target"
+            )
+
+    def _check_range(self, start: int, stop: int) -> None:
+        self._check_open()
+        if not 0 <= start <= stop <= self._used:
+            raise EdgeformerError(f"rows {start} to {stop} are not in the {self._used} in use")
+
+    def _check_open(self) -> None:
+        if self._session is None:
+            raise EdgeformerError("the model is closed; load the bundle again")
+
+    def _bind_sizes(self, count: int, outputs: int) -> None:
+        if outputs > len(self._logits):
+            self._logits = np.zeros((outputs, self._logits.shape[1]), np.float32)
+        self._bound = (0, 0)  # in case of an interrupt half-way
+        self._bind("token_ids", self._ids, (1, count))
+        if self._counted:
+            self._bind("positions", self._positions, (count,))
+        self._bind("rows", self._rows, (outputs,))
+        self._bind("logits", self._logits, (outputs, self._logits.shape[1]))
+        self._bind("tokens", self._tokens, (outputs,))
+        self._bound = (count, outputs)
+
+    def _bind(self, name: str, array: np.ndarray, shape: Tuple[int, ...]) -> None:
+        outputs = name in ("logits", "tokens") or name.startswith("present.")
+        bind = self._binding.bind_output if outputs else self._binding.bind_input
+        bind(name, "cpu", 0, array.dtype.type, shape, address(array))
+
+
+def _zeros(shape: Tuple[int, ...]) -> np.ndarray:
+    """Not garbage: a row that nobody sees still computes, and 0 x NaN is NaN."""
+    try:
+        return np.zeros(shape, np.float32)
+    except (MemoryError, ValueError) as error:
+        sizes = " x ".join(map(str, shape))
+        raise EdgeformerError(
+            f"no memory for a cache of {sizes} numbers: {error}; export with a smaller capacity"
+        ) from None

@@ -1,0 +1,163 @@
+"""One cached step in ONNX Runtime's own operators, for a CPU: dialect `ort`.
+
+Attention is one node a layer, GroupQueryAttention of com.microsoft: it takes the projections as
+they come, turns queries and keys, writes the new rows into the cache in place and attends. Rows
+stand in the order of their positions there, so a row's index is its position.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from edgeformer.nn.config import ModelConfig
+from edgeformer.nn.decoder import Decoder
+from edgeformer.nn.layers import Attention
+
+COUNTED = ("learned", "sinusoidal")  # positions that are added to the embedding
+
+
+def why_not_fused(c: ModelConfig) -> str:
+    """What GroupQueryAttention cannot express in this model, or ""."""
+    if c.position == "alibi":
+        return "ALiBi biases"
+    if c.head_dim % 8:
+        return f"heads of {c.head_dim} numbers, which are no multiple of 8"
+    return ""
+
+
+def turns_inside(c: ModelConfig) -> bool:
+    """Whether the operator turns queries and keys itself: whole heads of whole 16 numbers."""
+    widths = {r.width for r in (c.rope, c.local_rope) if r is not None}
+    return c.position == "rope" and c.head_dim % 16 == 0 and widths <= {None, c.head_dim}
+
+
+def takes_positions(c: ModelConfig) -> bool:
+    """Whether the graph has them as an input: what the operator does by itself needs none."""
+    return c.position in COUNTED or (c.position == "rope" and not turns_inside(c))
+
+
+class FusedStep(nn.Module):
+    """T new tokens behind those that are cached. To be traced: the operator has no PyTorch form.
+
+    Inputs: token_ids int32 [1, T]; positions int32 [T], only where the embedding needs them;
+    rows int32 [R] (which tokens get logits); last int32 [1] and total int32 [1], the index of the
+    last row and the number of rows once the step is done; then past.{i}.key and past.{i}.value,
+    float32 [1, kv_heads, capacity, head_dim]. Outputs: logits float32 [R, vocab], tokens int64 [R]
+    (the most likely ones), and present.{i}.key / .value, which lie where the past ones do.
+    """
+
+    def __init__(self, decoder: Decoder, capacity: int) -> None:
+        super().__init__()
+        self.decoder, self.config, self.capacity = decoder, decoder.config, capacity
+        self.counted, self.inside = takes_positions(self.config), turns_inside(self.config)
+        for kind in ("global", "local"):
+            if self.inside and hasattr(decoder, f"{kind}_cos"):
+                for part in ("cos", "sin"):  # the operator takes one half: the other is the same
+                    table = getattr(decoder, f"{kind}_{part}")
+                    half = table[:, table.shape[1] // 2 :].contiguous()
+                    self.register_buffer(f"{kind}_{part}", half, persistent=False)
+
+    @property
+    def input_names(self) -> list[str]:
+        fixed = ["token_ids", *(["positions"] if self.counted else []), "rows", "last", "total"]
+        return fixed + self._row_names("past")
+
+    @property
+    def output_names(self) -> list[str]:
+        return ["logits", "tokens", *self._row_names("present")]
+
+    def _row_names(self, kind: str) -> list[str]:
+        layers = range(self.config.n_layers)
+        return [f"{kind}.{i}.{part}" for i in layers for part in ("key", "value")]
+
+    def forward(self, token_ids: torch.Tensor, *rest: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        positions, rest = (rest[0], rest[1:]) if self.counted else (None, rest)
+        rows, last, total, *past = rest
+        decoder = self.decoder
+        x = decoder.embed(token_ids, positions)  # [1, T, d_model]
+        attend = FusedAttention(self, last, total, past)
+        rotary = dict.fromkeys(("none", "global", "local"))
+        if self.counted:
+            rotary |= decoder.rotary(positions)
+        for i, block in enumerate(decoder.blocks):
+            x = block(x, rotary[self.config.layer_rope(i)], attend)
+        x = F.embedding(rows, x.reshape(-1, self.config.d_model))  # [R, d_model]
+        logits = decoder.logits(x)
+        return (logits, logits.argmax(-1), *attend.present)
+
+    def example_inputs(self, tokens: int = 3, rows: int = 2) -> tuple[torch.Tensor, ...]:
+        """Small inputs to trace with."""
+        c = self.config
+        count = torch.arange(tokens, dtype=torch.int32)
+        shape = (1, c.n_kv_heads, self.capacity, c.head_dim)
+        past = [torch.zeros(1).expand(shape) for _ in range(2 * c.n_layers)]
+        sizes = [torch.tensor([size], dtype=torch.int32) for size in (tokens - 1, tokens)]
+        positions = [count % c.max_positions] if self.counted else []
+        return ((count % c.vocab_size)[None], *positions, count[:rows], *sizes, *past)
+
+
+class FusedAttention:
+    """Gives every layer's projections to one operator."""
+
+    def __init__(
+        self, step: FusedStep, last: torch.Tensor, total: torch.Tensor, past: list[torch.Tensor]
+    ) -> None:
+        self.step, self.last, self.total, self.past = step, last, total, past
+        self.present: list[torch.Tensor] = []
+
+    def packed(self, attention: Attention, qkv: torch.Tensor) -> torch.Tensor:
+        """Projections as they come, [1, T, (heads + 2 * kv_heads) * head_dim]."""
+        return self._node(attention.layer, 1.0 * attention.scale, qkv, None, None)
+
+    def __call__(
+        self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor
+    ) -> torch.Tensor:
+        """Queries, keys and values apart, [T, heads, head_dim] each, scaled already."""
+        c = self.step.config
+        k, v = (x.reshape(1, -1, c.kv_width) for x in (k, v))
+        return self._node(layer, 1.0, q.reshape(1, -1, c.n_heads * c.head_dim), k, v)
+
+    def _node(self, layer: int, scale: float, *qkv: torch.Tensor | None) -> torch.Tensor:
+        c = self.step.config
+        kind = c.layer_rope(layer)
+        tables = [getattr(self.step, f"{kind}_{part}", None) for part in ("cos", "sin")]
+        window = c.layer_window(layer)
+        attributes = {
+            "num_heads_i": c.n_heads,
+            "kv_num_heads_i": c.n_kv_heads,
+            "scale_f": scale,
+            "local_window_size_i": -1 if window is None else window,
+            "softcap_f": c.attention_soft_cap or 0.0,
+            "do_rotary_i": int(tables[0] is not None),
+        }
+        past = self.past[2 * layer : 2 * layer + 2]
+        y, *new = GroupQuery.apply(*qkv, *past, self.last, self.total, *tables, attributes)
+        self.present += new
+        return y
+
+
+class GroupQuery(torch.autograd.Function):
+    """com.microsoft.GroupQueryAttention as a node; computed here it gives zeros."""
+
+    @staticmethod
+    def forward(ctx: Any, q: torch.Tensor, k: Any, v: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
+        past_k, past_v, attributes = rest[0], rest[1], rest[-1]
+        width = attributes["num_heads_i"] * past_k.shape[-1]
+        return q.new_zeros(*q.shape[:-1], width), past_k.clone(), past_v.clone()
+
+    @staticmethod
+    def symbolic(g: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
+        *tensors, attributes = rest
+        absent = g.op("prim::Constant")
+        absent.setType(torch._C.OptionalType.ofTensor())
+        inputs = [absent if value is None else value for value in (q, k, v, *tensors)]
+        made = g.op("com.microsoft::GroupQueryAttention", *inputs, **attributes, outputs=3)
+        sizes = tensors[0].type().sizes()
+        made[0].setType(q.type().with_sizes([1, None, attributes["num_heads_i"] * sizes[-1]]))
+        for present in made[1:]:
+            present.setType(tensors[0].type().with_sizes(sizes))
+        return made

@@ -1,0 +1,217 @@
+"""Dialect `ort`: one graph of fused operators computes what the decoder computes."""
+
+import collections
+import dataclasses
+import itertools
+import json
+
+import numpy as np
+import onnx
+import pytest
+import torch
+
+from edgeformer.bundle import Bundle
+from edgeformer.contract import fused_graph
+from edgeformer.errors import CheckFailed, EdgeformerError
+from edgeformer.export import fused_run
+from edgeformer.export.build import export_decoder
+from edgeformer.export.fuse import fused_nodes
+from edgeformer.export.fused_run import FusedRun
+from edgeformer.export.gate import Gate
+from edgeformer.export.graphs import assemble, skeleton, trace_fused
+from edgeformer.export.parity import open_graph
+from edgeformer.export.recipe import read_recipe
+from edgeformer.export.weights import WeightsFile
+from edgeformer.nn.fused_step import turns_inside, why_not_fused
+from edgeformer.nn.record import ConfigError
+from tests.nn.choices import CHOICES, PLAIN, choice_decoder, random_decoder
+
+QUICK = ("gqa", "learned", "window", "like-gemma", "parallel-two-norms", "norm-post", "all-biases")
+ROWS = 64
+
+
+def widened(name):
+    """A choice with heads of 16 numbers where it can be: the operator turns those itself."""
+    try:
+        return dataclasses.replace(CHOICES[name], head_dim=16)
+    except ConfigError:  # divisors for each frequency
+        return dataclasses.replace(CHOICES[name], head_dim=8)
+
+
+def written(decoder, folder, rows=ROWS):
+    """The path of the graph, and its nodes."""
+    traced = trace_fused(skeleton(decoder.config), rows, decoder.state_dict())
+    with WeightsFile(folder) as weights:
+        model = assemble(traced, list(weights.initializers(traced.weights)))
+    path = folder / "step.onnx"
+    path.write_bytes(model.SerializeToString())
+    return path, traced.nodes
+
+
+def assert_computes(decoder, folder):
+    """In steps of 7, 1, 1 and many tokens, against the decoder without a cache."""
+    path, _ = written(decoder, folder)
+    ids = np.random.default_rng(0).integers(0, decoder.config.vocab_size, 40).tolist()
+    with torch.inference_mode():
+        wanted = decoder(torch.tensor([ids]))[0].numpy()
+    run = FusedRun(open_graph(path))
+    borders = [0, 7, 8, 9, 40]
+    parts = [ids[a:b] for a, b in itertools.pairwise(borders)]
+    found = np.concatenate([run(part, range(len(part))) for part in parts])
+    scale = np.maximum(1, np.abs(wanted).max(axis=1))
+    assert (np.abs(found - wanted).max(axis=1) / scale).max() <= 1e-4
+    assert np.ptp(wanted) > 0.5
+
+
+@pytest.mark.parametrize(
+    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CHOICES]
+)
+def test_every_choice_computes_what_the_decoder_does(name, tmp_path):
+    config = widened(name)
+    if config.position == "alibi":
+        assert "ALiBi" in why_not_fused(config)
+        return
+    assert why_not_fused(config) == ""
+    assert_computes(random_decoder(config, 1, 0.3), tmp_path)
+
+
+@pytest.mark.parametrize("name", ["gqa", "rope-two-thetas"])
+def test_heads_that_the_operator_does_not_turn_are_turned_before_it(name, tmp_path):
+    decoder = choice_decoder(name)  # heads of 8
+    assert not turns_inside(decoder.config)
+    assert_computes(decoder, tmp_path)
+
+
+def test_a_layer_is_eleven_nodes(tmp_path):
+    decoder = random_decoder(dataclasses.replace(PLAIN, head_dim=16), 1, 0.3)
+    _, nodes = written(decoder, tmp_path)
+    count = collections.Counter(node.op_type for node in nodes)
+    layers = decoder.config.n_layers
+    assert count["GroupQueryAttention"] == count["QuickGelu"] == count["Split"] == layers
+    assert count["MatMul"] == 4 * layers
+    # before the first layer no sum stands, and before the last norm rows are chosen
+    assert count["SkipSimplifiedLayerNormalization"] == 2 * layers - 1
+    inside = [node for node in nodes if node.name.startswith("blocks.1/")]
+    assert len(inside) <= 11
+
+
+def test_a_sum_that_two_norms_read_is_computed_once(tmp_path):
+    decoder = random_decoder(widened("parallel-two-norms"), 1, 0.3)
+    _, nodes = written(decoder, tmp_path)
+    given = [name for node in nodes for name in node.output if name]
+    assert len(given) == len(set(given))
+
+
+def test_what_only_looks_like_a_norm_stays_as_it_is():
+    def node(operator, inputs, output, **more):
+        return onnx.helper.make_node(operator, inputs, [output], name=output, **more)
+
+    weights = dict.fromkeys(("two", "eps", "scale"))
+    nodes = [
+        node("Add", ["a", "b"], "x"),
+        node("Pow", ["y", "two"], "square"),  # of something else than what is divided
+        node("ReduceMean", ["square"], "mean", axes=[-1]),
+        node("Add", ["mean", "eps"], "variance"),
+        node("Sqrt", ["variance"], "root"),
+        node("Div", ["x", "root"], "divided"),
+        node("Mul", ["divided", "scale"], "normed"),
+        node("Sigmoid", ["normed"], "gate"),
+        node("Mul", ["x", "gate"], "z"),  # not x * sigmoid(x)
+    ]
+    assert fused_nodes(nodes, weights, ["z"]) == nodes
+
+
+def test_a_cpu_bundle_is_one_graph_and_others_are_two(tmp_path):
+    decoder = random_decoder(widened("gqa"), 1, 0.35)
+    for target, dialect, kinds in (
+        ("cpu", None, ["step"]),
+        ("cpu", "portable", ["prefill", "decode"]),
+        ("jetson-nano", None, ["prefill", "decode"]),
+    ):
+        out = tmp_path / f"{target}-{dialect}"
+        options = {"name": "m", "capacity": ROWS, "target": target, "dialect": dialect}
+        export_decoder(decoder, out, **options)
+        manifest = Bundle.open(str(out)).manifest
+        assert sorted(manifest.graphs) == sorted(kinds)
+        assert manifest.dialect == ("ort" if kinds == ["step"] else "portable")
+        assert manifest.min_onnxruntime == ("1.24" if kinds == ["step"] else "1.10")
+        assert ("fp16" in manifest.golden.limits) == (kinds != ["step"])
+
+
+def test_blocks_of_eight_bits_stand_in_the_fused_graph(tmp_path):
+    decoder = random_decoder(dataclasses.replace(widened("tied"), d_model=32), 1, 0.35)
+    gate = Gate(max_loss=9.0, max_kl=9.0, min_top1=0.0)
+    options = {"precision": "n8", "target": "cpu", "capacity": ROWS, "gate": gate}
+    export_decoder(decoder, tmp_path / "n8", name="m", **options)
+    model = onnx.load(tmp_path / "n8" / "step.onnx", load_external_data=False)
+    count = collections.Counter(node.op_type for node in model.graph.node)
+    assert count["MatMulNBits"] == 4 * decoder.config.n_layers + 1
+    assert count["GatherBlockQuantized"] == 1 and not count["MatMul"] + count["Gemm"]
+
+
+def test_a_model_that_cannot_be_written_so_gets_portable_graphs_or_a_reason(tmp_path):
+    alibi = choice_decoder("alibi")
+    export_decoder(alibi, tmp_path / "a", name="m", target="cpu", capacity=ROWS)
+    assert Bundle.open(str(tmp_path / "a")).manifest.dialect == "portable"
+    narrow = choice_decoder("narrow-heads")
+    for decoder, more, why in (
+        (alibi, {"target": "cpu"}, "ALiBi biases"),
+        (narrow, {"target": "cpu"}, "no multiple of 8"),
+        (choice_decoder("gqa"), {"target": "jetson-nano"}, "say --target cpu"),
+        (choice_decoder("gqa"), {"target": "cpu", "precision": "fp16"}, "precision fp16"),
+        (choice_decoder("gqa"), {"target": "cpu", "embedding": "host"}, "looked up outside"),
+    ):
+        with pytest.raises(EdgeformerError, match=why) as caught:
+            export_decoder(decoder, tmp_path / "no", name="m", dialect="ort", **more)
+        assert caught.value.exit_code == 2
+        assert not (tmp_path / "no").exists()
+
+
+def test_a_recipe_names_the_dialect(tmp_path):
+    (tmp_path / "r.toml").write_text(
+        'name = "m"\ntarget = "cpu"\ndialect = "portable"\n[model]\npreset = "nano-xs"\n'
+    )
+    assert read_recipe(tmp_path / "r.toml").dialect == "portable"
+    (tmp_path / "r.toml").write_text('name = "m"\ndialect = "onnx"\n[model]\npreset = "nano-xs"\n')
+    with pytest.raises(EdgeformerError, match="portable"):
+        read_recipe(tmp_path / "r.toml")
+
+
+def test_a_graph_that_computes_something_else_is_not_published(tmp_path, monkeypatch):
+    class Broken(FusedRun):
+        def __call__(self, token_ids, rows):
+            logits = super().__call__(token_ids, rows)
+            return logits + 1e-2 * (np.arange(logits.shape[-1]) % 2)
+
+    monkeypatch.setattr(fused_run, "FusedRun", Broken)
+    decoder = random_decoder(widened("gqa"), 1, 0.35)
+    with pytest.raises(CheckFailed, match=r"step\.onnx differs from PyTorch"):
+        export_decoder(decoder, tmp_path / "b", name="m", target="cpu", capacity=ROWS)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        ({"dialect": "portable"}, "dialect ort"),
+        ({"precision": "int8-dynamic"}, "dialect|in precision|has none for"),
+        ({"target": "jetson-nano"}, "it is for cpu alone"),
+        ({"capacity": 32}, "does not fit the model"),
+    ],
+)
+def test_a_manifest_that_contradicts_its_fused_graph_is_refused(change, why, tmp_path):
+    decoder = random_decoder(widened("gqa"), 1, 0.35)
+    export_decoder(decoder, tmp_path / "b", name="m", target="cpu", capacity=ROWS)
+    path = tmp_path / "b" / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(EdgeformerError, match=why):
+        Bundle.open(str(tmp_path / "b"))
+
+
+def test_the_contract_says_which_rows_are_where():
+    model = PLAIN.to_json()
+    graph = fused_graph("step.onnx", model, 50, counted=True)
+    names = [spec.name for spec in graph.inputs]
+    assert names[:5] == ["token_ids", "positions", "rows", "last", "total"]
+    assert graph.inputs[5].shape == (1, model["n_kv_heads"], 50, model["head_dim"])
+    assert [spec.name for spec in graph.outputs[:2]] == ["logits", "tokens"]
