@@ -7,7 +7,7 @@ from edgeformer.bench.cases import Case, Settings
 from edgeformer.bench.statistics import median
 from edgeformer.bundle import Bundle
 from edgeformer.speed.costs import Steps
-from edgeformer.speed.probe import read_bandwidth
+from edgeformer.speed.probe import PASSES, read_bandwidth, samples
 
 Size = Tuple[int, int]  # bytes that a token reads, threads that read them
 
@@ -25,7 +25,8 @@ class Bandwidth:
 
     def probe(self) -> None:
         for (size, threads), seen in self._seen.items():
-            seen.append(read_bandwidth(size, threads).middle)
+            (found,) = samples([read_bandwidth(size, threads)], PASSES)
+            seen.append(found.middle)
 
     def told(self) -> Optional[Dict[str, Any]]:
         """The probes of the largest case, as the document has them."""
