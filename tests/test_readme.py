@@ -45,6 +45,7 @@ PROGRAMS = [
     "benchmarks.peers show",
     "benchmarks/compare.py",
     "benchmarks/presets.py",
+    "benchmarks/selftest.py",
     "tests.tiers",
 ]
 NOT_RUN = r"(?:<!-- not run: (?P<why>.+?) -->\n)?"
