@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
     add("model", metavar="MODEL", help="RECIPE.toml, or what --model takes: folder, GGUF, hub id")
     add("--precisions", default=",".join(PRECISIONS), metavar="P,P", help="(default: %(default)s)")
     add("--plot", type=Path, metavar="FILE", help="size against perplexity: .png, .svg or .pdf")
-    add("-o", "--output", metavar="FOLDER", help="keep the bundles in FOLDER (default: none)")
+    add("-o", "--output", metavar="FOLDER", help="keep the bundles (for a CPU) in FOLDER")
     add("--force", action="store_true", help="replace bundles that exist in FOLDER")
     add("--eval-text", metavar="FILE", help="what is measured on (default: the shipped sample)")
     add("--calibration-text", metavar="FILE", help="what is calibrated with (same default)")
@@ -147,9 +147,9 @@ def _recipe(args: argparse.Namespace) -> Recipe:
 
 
 def _exported(recipe: Recipe, name: str, folder: Path, force: bool) -> Bundle:
-    """A bundle of this precision, for the recipe's target where it can be had there."""
+    """A bundle of this precision, for the CPU that times it where there is such a one."""
     known = PRECISIONS[name].targets
-    target = recipe.target if recipe.target in known else known[0]
+    target = "cpu" if "cpu" in known else known[0]
     embedding = "graph" if PRECISIONS[name].quantize is not None else recipe.embedding
     wanted = dataclasses.replace(recipe, precision=name, target=target, embedding=embedding)
     path = folder / f"{recipe.name}-{name}"
