@@ -175,7 +175,8 @@ def _part(part: Part, runs: List[Run], prefix: str) -> List[str]:
         return [*lines, f"<p>{escaped(part.without)}</p>"]
     rows = table(part.table) if part.table else ""
     two = " two" if part.table and not part.table.wide else ""
-    picture = figure(part.plot, f"{prefix}-{part.name}", beside(runs))
+    more = ["read bandwidth"] if part.name == "roofline" else []
+    picture = figure(part.plot, f"{prefix}-{part.name}", beside(runs, *more))
     return [
         *lines,
         f"<p>{escaped(part.text)}</p>",

@@ -153,11 +153,12 @@ _BESIDE = ("onnxruntime", "tensorrt", "Python", "power mode", "clocks", "threads
 _BESIDE += ("prompt tokens", "new tokens")
 
 
-def beside(found: List[Run]) -> str:
-    """The conditions of a plot: first what all runs share, then what sets each apart."""
+def beside(found: List[Run], *more: str) -> str:
+    """The conditions of a plot, `more` of them where it asks for that; what runs do not share is
+    told of each."""
     told = [dict(conditions(run)) for run in found]
     parts = [told[0]["machine"]]
-    for key in _BESIDE:
+    for key in _BESIDE + more:
         values = [one.get(key) for one in told]
         if set(values) == {None}:
             continue

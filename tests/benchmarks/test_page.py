@@ -84,6 +84,16 @@ def test_all_that_issue_asks_for_is_drawn_with_conditions_and_words(tmp_path, ca
         assert found.text.count(condition) >= 6, condition
 
 
+def test_share_of_the_roofline_stands_with_the_bandwidth_it_is_of(tmp_path, capsys):
+    made = board_document()
+    probed = {"at_start": 11.2e9, "at_end": 10.4e9, "working_set_bytes": 10**8, "threads": 2}
+    made["machine"]["bandwidth_bytes_per_s"] = probed
+    text = page_of(tmp_path, made)
+    captions = re.findall("<figcaption>(.*?)</figcaption>", text, re.DOTALL)
+    told = [one for one in captions if "read bandwidth 11.2 to 10.4 GB/s over 100 MB" in one]
+    assert len(told) == 1
+
+
 def test_what_was_not_measured_is_said_instead_of_drawn(tmp_path, capsys):
     made = board_document()
     made["cases"] = made["cases"][:1]
