@@ -80,7 +80,7 @@ def _asked(options: argparse.Namespace) -> Asked:
     threads = default_threads() if options.threads is None else options.threads
     if not 1 <= threads <= 1024 or not 1 <= options.rounds <= 1000:
         raise EdgeformerError("--threads must be 1 to 1024 and --rounds 1 to 1000")
-    return Asked(options.rounds, threads, 7, 5)
+    return Asked(options.rounds, threads, 7, 8)
 
 
 def _rounds(bundles: List[Bundle], asked: Asked) -> List[Dict[str, Any]]:
@@ -99,10 +99,10 @@ def _round(bundle: Bundle, asked: Asked) -> Dict[str, Any]:
     probe = here.Probe(steps, ROWS, asked.threads)
     machines, runs = [], []
     with open_backend(bundle, "ort", asked.threads) as backend:
-        here.measure(backend, bundle.manifest, ROWS, 4)  # warms up
+        prefill = here.measure(backend, bundle.manifest, ROWS, 1).prefill_s  # warms up, too
         for _ in range(asked.passes):
             machines.append(probe.machine(1))
-            runs.append(here.measure(backend, bundle.manifest, ROWS, asked.tokens))
+            runs.append(here.measure(backend, bundle.manifest, ROWS, asked.tokens, prompts=0))
     machine = Machine(*(_median_range(values) for values in zip(*machines)))
     token = predict(steps.decode(ROWS + asked.tokens // 2), machine)
     prompt = predict(steps.prefill(runs[0].tokens), machine)
@@ -112,7 +112,7 @@ def _round(bundle: Bundle, asked: Asked) -> Dict[str, Any]:
         "parts_s": token.parts,
         "ceiling_tokens_per_s": token.ceiling.middle,
         "prompt_tokens": runs[0].tokens,
-        "prompt_measured_s": median(value for run in runs for value in run.prefill_s),
+        "prompt_measured_s": median(prefill),
         "prompt_predicted_s": prompt.seconds.middle,
         "bandwidth_bytes_per_s": [m.bandwidth.middle for m in machines],
         "multiply_adds_per_s": [m.rate.middle for m in machines],

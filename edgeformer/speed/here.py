@@ -45,16 +45,18 @@ def chunk_of(manifest: Any) -> int:
     return max(1, min(manifest.chunk, manifest.capacity // 2))
 
 
-def measure(backend: Backend, manifest: Any, past: int, count: int = 24) -> Measured:
-    """A short real run: one prefill of a chunk, then steps of one token after `past` rows."""
+def measure(
+    backend: Backend, manifest: Any, past: int, count: int = 24, prompts: int = 2
+) -> Measured:
+    """A short real run: prefills of a chunk, then steps of one token after `past` rows."""
     chunk = chunk_of(manifest)
     past = min(past, manifest.capacity - WARM - 1)
     count = min(count, manifest.capacity - past - WARM)
     prefill = []
-    for _ in range(3):
+    for _ in range(prompts + 1 if prompts else 0):
         backend.truncate(0)
         prefill.append(_timed(backend, range(chunk)))
-    backend.truncate(min(chunk, past))
+    backend.truncate(min(backend.cached, past))
     while backend.cached < past:
         start = backend.cached
         _timed(backend, range(start, min(start + chunk, past)))
