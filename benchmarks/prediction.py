@@ -17,8 +17,10 @@ from statistics import median
 from time import gmtime, perf_counter, strftime
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
+import numpy
+
 import edgeformer
-from edgeformer.backends import open_backend
+from edgeformer.backends import open_backend, ort_module
 from edgeformer.backends.threads import default_threads
 from edgeformer.bench import conditions
 from edgeformer.bundle import Bundle
@@ -50,6 +52,11 @@ def main(arguments: Optional[List[str]] = None) -> int:
             if not paths:
                 raise EdgeformerError("give bundles, or --presets 5m,15m,42m,110m,135m")
             before = conditions.machine()
+            versions = {
+                "numpy": numpy.__version__,
+                "onnxruntime": ort_module().onnxruntime.__version__,
+            }
+            before["packages"] = conditions.packages([{"packages": versions}])
             cases = _rounds([Bundle.open(path) for path in paths], asked)
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)
