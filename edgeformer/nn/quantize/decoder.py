@@ -69,7 +69,7 @@ def quantize_decoder(
     for name, weight in tables.items():
         if (format := choose(name)) is not None:
             own = on_grid(weight, Format(format.bits)) if grids else None
-            found[name] = own or searched(weight, format)
+            found[name] = own or (nearest if method == "nearest" else searched)(weight, format)
             if not keep:
                 weight.copy_(found[name].dense())
     return found
