@@ -11,6 +11,7 @@ from edgeformer.errors import EdgeformerError
 
 ROWS = 64
 MIB = 1 << 20
+DISTURBED = 3.0  # the highest of a probe's passes for the lowest; on an idle machine 1.1 to 2
 
 
 class Speed(NamedTuple):
@@ -126,7 +127,7 @@ def _lines(found: Speed) -> List[str]:
 
 
 def _probe(machine: Any) -> List[str]:
-    return [
+    lines = [
         "this machine, probed just now (lowest, median and highest pass):",
         f"  reads {_span(machine.bandwidth, 1e9)} GB/s at the bundle's working set (numpy)",
         f"  multiplies and adds {_span(machine.rate, 1e9)} G/s for one token, "
@@ -134,6 +135,13 @@ def _probe(machine: Any) -> List[str]:
         f"  {_span(machine.node, 1e-6)} us for a small node, {_span(machine.host, 1e-6)} us for "
         "the Python of a step",
     ]
+    apart = max(each.high / each.low for each in (machine.bandwidth, machine.rate))
+    if apart > DISTURBED:
+        lines.append(
+            f"  passes of one probe differ {apart:.0f} times: other programs run here, and none of "
+            "this can be trusted; try again without them"
+        )
+    return lines
 
 
 def _facts(found: Speed) -> List[str]:

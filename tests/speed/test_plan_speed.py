@@ -5,6 +5,8 @@ import json
 import pytest
 
 from edgeformer.__main__ import main
+from edgeformer.cli import plan_speed
+from edgeformer.speed.predict import Machine, Range
 from tests import bundles
 
 
@@ -105,3 +107,11 @@ def test_a_bundle_that_this_onnxruntime_is_too_old_for_says_so(capsys):
         assert "needs onnxruntime" in captured.err
     else:
         assert "n8" in captured.out
+
+
+@pytest.mark.parametrize(("high", "said"), [(2.9, False), (8.2, True)])
+def test_a_probe_that_other_programs_disturb_says_so(high, said):
+    calm = Range(1.0, 1.0, 1.0)
+    machine = Machine(Range(1e9, 2e9, high * 1e9), calm, calm, calm, calm)
+    text = "\n".join(plan_speed._probe(machine))
+    assert ("differ 8 times: other programs run here" in text) == said
