@@ -140,7 +140,7 @@ def text_of(document: Dict[str, Any]) -> str:
     failed = [case for case in document["cases"] if case["parity"]["passed"] is not True]
     lines += [f"**{c['name']}**: parity not shown: {c['parity']['what']}\n" for c in failed]
     lines += [_row(["a", "b", "figure", "b / a", "verdict"]), _row(["---"] * 5)]
-    lines += [_row(_verdict(entry)) for entry in document["comparisons"]]
+    lines += _verdicts(document["comparisons"])
     if not document["complete"]:
         lines += ["", "NOT COMPLETE: not every round of every engine was measured."]
     return "\n".join(lines) + "\n"
@@ -149,16 +149,20 @@ def text_of(document: Dict[str, Any]) -> str:
 def _conditions(document: Dict[str, Any]) -> str:
     machine, settings = document["machine"], document["settings"]
     rounds = [turn for case in document["cases"] for turn in case["rounds"]]
-    probed = [turn["bandwidth_bytes_per_s"] / 1e9 for turn in rounds] or [0.0]
-    loads = [turn["load_average"] for turn in rounds] or [0.0]
+    probed = [turn["bandwidth_bytes_per_s"] / 1e9 for turn in rounds]
+    loads = [turn["load_average"] for turn in rounds]
+    told = "no round ended"
+    if rounds:
+        told = (
+            f"read bandwidth {min(probed):.1f} to {max(probed):.1f} GB/s (median "
+            f"{median(probed):.1f}), load average {min(loads):.1f} to {max(loads):.1f}"
+        )
     threads = document["cases"][0]["threads"]
     return (
         f"{document['made']}, {machine['processor']}, {machine['cpus']} CPUs, {threads} threads; "
         f"{settings['rounds']} rounds of fresh processes; {settings['new_tokens']} new tokens; "
-        f"quality on windows of {WINDOW} tokens. Read bandwidth {min(probed):.1f} to "
-        f"{max(probed):.1f} GB/s (median {median(probed):.1f}), load average {min(loads):.1f} to "
-        f"{max(loads):.1f}, huge pages {machine['huge_pages']}. Figures: median of the rounds' "
-        "medians [lowest, highest]."
+        f"quality on windows of {WINDOW} tokens; {told}, huge pages {machine['huge_pages']}. "
+        "Figures: median of the rounds' medians [lowest, highest]."
     )
 
 
@@ -173,7 +177,7 @@ def _cells(case: Dict[str, Any], document: Dict[str, Any]) -> List[str]:
     quality, found = case["model"]["quality"], case["summary"]
     cells = [case["name"], f"{case['model']['weights_bytes'] / 1e6:.0f}"]
     cells += (
-        [f"{quality['kl']:.5f}", f"{quality['top1']:.1%}", f"{quality['perplexity']:.2f}"]
+        [f"{quality['kl']:.5f}", f"{quality['top1']:.1%}", f"{quality['perplexity']:.4g}"]
         if quality
         else [""] * 3
     )
@@ -201,6 +205,17 @@ def _span(figure: Dict[str, float], factor: float) -> str:
 
 def _digits(value: float) -> str:
     return f"{value:.0f}" if value >= 100 else f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _verdicts(entries: Sequence[Dict[str, Any]]) -> List[str]:
+    """A line for each figure; one for a pair that nothing was told of, for one reason."""
+    lines = []
+    for pair in dict.fromkeys((entry["a"], entry["b"]) for entry in entries):
+        own = [entry for entry in entries if (entry["a"], entry["b"]) == pair]
+        if own[0]["verdict"] == "not compared" and len({entry["why"] for entry in own}) == 1:
+            own = [dict(own[0], figure="all")]
+        lines += [_row(_verdict(entry)) for entry in own]
+    return lines
 
 
 def _verdict(entry: Dict[str, Any]) -> List[str]:

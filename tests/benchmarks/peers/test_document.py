@@ -1,6 +1,7 @@
 """A series as a document and as tables: what is compared, and what is not."""
 
 import copy
+from pathlib import Path
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_document_is_what_the_schema_says(written):
     assert written["machine"]["packages"]["onnxruntime"]
     ours, theirs = written["cases"]
     assert ours["engine"] is None
-    assert ours["model"]["dialect"] == "portable"
+    assert ours["model"]["dialect"] == "ort"
     assert theirs["engine"]["name"] == "transformers"
     assert theirs["engine"]["version"] == theirs["engine"]["environment"]["transformers"]
     assert theirs["model"]["weights_bytes"] > 40_000
@@ -106,3 +107,13 @@ def test_what_cannot_be_run_is_refused_before_anything_is_made(words, said, caps
 def test_install_refuses_a_name_that_is_none(capsys, tmp_path):
     assert main(["install", "tensorflow", "--environments", str(tmp_path)]) == 2
     assert "there are ctranslate2, llama.cpp" in capsys.readouterr().err
+
+
+def test_committed_results_are_documents_and_their_tables_are_theirs():
+    folder = Path(documents.__file__).parents[2] / "benchmarks" / "results"
+    found = sorted(folder.glob("*/peers-*.json"))
+    assert found
+    for path in found:
+        document = documents.read(str(path))
+        assert document["kind"] == "peers"
+        assert text_of(document).strip() in (path.parent / "README.md").read_text("utf-8")
