@@ -6,12 +6,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Tuple
 
 _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # At the end of sys.path: nothing there may stand in for a module of Python's own.
 _START = "import sys; sys.path.append({!r}); from edgeformer.bench import worker; worker.main({})"
 LINES, WIDTH = 5, 300  # of a dead child's stderr
+SILENCE_S = 1800.0  # of a phase: a GPU that hangs must not stop a run that nobody watches
 
 Phases = List[Tuple[str, float]]  # each with the time at which it began
 
@@ -36,10 +38,12 @@ def take_turn(job: Dict[str, Any], on_phase: Callable[[str], None]) -> Turn:
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
         )
+        watch = _Watch(child)
         try:
-            phases, answer = _follow(child, job, on_phase)
+            phases, answer = _follow(child, job, on_phase, watch)
             status = child.wait()
         finally:
+            watch.stop()
             if child.poll() is None:
                 child.kill()
                 child.wait()
@@ -51,11 +55,14 @@ def take_turn(job: Dict[str, Any], on_phase: Callable[[str], None]) -> Turn:
         if "failed" in answer:
             return Turn(None, str(answer["failed"]), True, phases)
         where = f"while {phases[-1][0]}" if phases else "before it began"
+        if watch.gave_up:
+            said = f"the process said nothing for {SILENCE_S:.0f} s {where} and was ended"
+            return Turn(None, said + _tail(printed), False, phases)
         return Turn(None, f"{_ended(status)} {where}{_tail(printed)}", False, phases)
 
 
 def _follow(
-    child: Any, job: Dict[str, Any], on_phase: Callable[[str], None]
+    child: Any, job: Dict[str, Any], on_phase: Callable[[str], None], watch: "_Watch"
 ) -> Tuple[Phases, Dict[str, Any]]:
     """Read its messages to the end: the phases, and the last one that is none."""
     try:
@@ -66,6 +73,7 @@ def _follow(
     phases: Phases = []
     answer: Dict[str, Any] = {}
     for line in child.stdout:
+        watch.start_again()
         try:
             message = json.loads(line.decode("ascii"))
         except ValueError:  # it was killed while it wrote
@@ -76,6 +84,30 @@ def _follow(
         else:
             answer = message
     return phases, answer
+
+
+class _Watch:
+    """Ends a child that has said nothing for long."""
+
+    def __init__(self, child: Any) -> None:
+        self.gave_up = False
+        self._child = child
+        self._timer: Optional[threading.Timer] = None
+        self.start_again()
+
+    def start_again(self) -> None:
+        self.stop()
+        self._timer = threading.Timer(SILENCE_S, self._give_up)
+        self._timer.daemon = True
+        self._timer.start()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _give_up(self) -> None:
+        self.gave_up = True
+        self._child.kill()
 
 
 def _ended(status: int) -> str:
