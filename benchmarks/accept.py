@@ -125,18 +125,18 @@ def table(reports: List[Tuple[str, Value]]) -> str:
                 figures = list(shown(case))
                 figures[0] += ", slowed by heat" if slowed else ""
                 model = f"{bundle['model']['name']}"
-                rows.append([board["model"], state, model, runs, *figures, link])
-    lines = ["| " + " | ".join(_cell(text) for text in row) + " |" for row in rows]
+                told = [board["model"], state, model, runs, *figures]
+                rows.append([*map(_cell, told), link])
+    lines = ["| " + " | ".join(row) + " |" for row in rows]
     return "\n".join(lines)
 
 
 def _cell(text: str) -> str:
     """A stranger's text as plain text in a Markdown table."""
-    if text.startswith("[") and text.endswith(".json)"):
-        return text
-    for letter in "\\`*_[]<>|":
+    text = "".join(letter if letter.isprintable() else " " for letter in text)
+    for letter in "\\`*_[]<>|&":
         text = text.replace(letter, "\\" + letter)
-    return " ".join(text.split())
+    return " ".join(text.replace("://", ":\\/\\/").split())
 
 
 if __name__ == "__main__":

@@ -3,7 +3,11 @@
 python benchmarks/bench.py BUNDLE... [--json] [-o FILE]
 """
 
+import os
 import sys
+
+# This clone's, installed or not
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from edgeformer.__main__ import main
 

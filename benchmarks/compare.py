@@ -13,6 +13,9 @@ import os
 import sys
 from typing import List, Optional
 
+# This clone's, installed or not
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 from report import figures, history, markdown, runs
 
 from edgeformer.bench import document as documents
@@ -25,15 +28,30 @@ def main(arguments: Optional[List[str]] = None) -> int:
         if options.output:
             documents.writable(options.output)
         if options.history:
-            return _history(options)
-        _compare(options)
+            status = _history(options)
+        else:
+            status = _compare(options)
+        sys.stdout.flush()
+        return status
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    return 0
+    except BrokenPipeError:
+        # Whoever read our output has enough. Python would complain once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "matplotlib":
+            raise
+        print(
+            "error: pictures need matplotlib (python -m pip install matplotlib); leave out -o for "
+            "Markdown alone",
+            file=sys.stderr,
+        )
+        return 2
 
 
-def _compare(options: argparse.Namespace) -> None:
+def _compare(options: argparse.Namespace) -> int:
     if options.fail_on_regression:
         raise EdgeformerError("--fail-on-regression goes with --history")
     machines = runs.by_machine(runs.read(options.files))
@@ -42,6 +60,7 @@ def _compare(options: argparse.Namespace) -> None:
 
         page.write(options.output, machines)
     print(markdown.report(machines))
+    return 0
 
 
 def _history(options: argparse.Namespace) -> int:

@@ -11,11 +11,15 @@ the same. The last line of stdout is the document, with --json.
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from statistics import median
 from time import gmtime, perf_counter, strftime
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence
+
+# This clone's, installed or not
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import numpy
 

@@ -18,6 +18,9 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple
 
+# This clone's, installed or not
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
 from report import markdown, runs, tables
 
 from edgeformer.bench import document as documents

@@ -9,8 +9,12 @@ those in which the third is found to be slower. Exit 1 where a run is not.
 
 import argparse
 import json
+import os
 import sys
 from typing import Any, Dict, List, Optional
+
+# This clone's, installed or not
+sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from edgeformer.backends.threads import default_threads
 from edgeformer.bench import conditions, document

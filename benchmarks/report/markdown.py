@@ -74,8 +74,13 @@ def _section(machine: Machine) -> List[str]:
     for who, what in tables.findings(machine.runs):
         lines += [f"> **{escaped(who)}** {escaped(what)}", ""]
     lines += [*table(tables.cases(machine.runs)), ""]
+    lines += [
+        "Median of the rounds' medians; in brackets the lowest and the highest round; p95 and p99 "
+        "of the tokens of all rounds together.",
+        "",
+    ]
     found = [one for run in machine.runs for one in ratios.ratios(run)]
     if found:
-        lines += ["Ratios, of rounds in turns:", "", *table(tables.compared(found)), ""]
-    lines += ["Median of the rounds' medians; in brackets the lowest and the highest round."]
+        lines += [f"Ratios, of rounds in turns. {tables.RATIOS}", ""]
+        lines += [*table(tables.compared(found)), ""]
     return [*lines, f"Conditions: {escaped(beside(machine.runs))}", ""]

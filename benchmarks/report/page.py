@@ -12,8 +12,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 READ_IT = (
     "Every figure is the median of the rounds' medians, each round a fresh process; a range is the "
-    "lowest and the highest round. A dash means not measured here, never zero. Cases whose parity "
-    "failed stand in the tables, marked, and in no picture."
+    "lowest and the highest round; p95 and p99 are of the tokens of all rounds together, and a "
+    "ratio is of the quickest tenth of each round, with its interval. A dash means not measured "
+    "here, never zero. Cases whose parity failed stand in the tables, marked, and in no picture."
 )
 
 LAST = (
@@ -89,7 +90,8 @@ def _machine(machine: Machine, prefix: str) -> List[str]:
     compared = [one for run in runs for one in ratios.ratios(run)]
     lines.append(_heading(prefix, *in_turns))
     if compared:
-        lines += [table(tables.compared(compared)), _conditions(runs)]
+        lines += [f"<p>{escaped(tables.RATIOS)}</p>", table(tables.compared(compared))]
+        lines.append(_conditions(runs))
     else:
         lines.append("<p>No run here compared two cases.</p>")
     lines += [_heading(prefix, *conditions), table(tables.all_conditions(machine))]
@@ -105,8 +107,8 @@ def _parts(machine: Machine) -> List[Part]:
         Part(
             "backends",
             "TensorRT against ONNX Runtime",
-            "Seconds of one for each second of the other, with the interval; an interval that "
-            "holds 1 is no difference.",
+            "Seconds of one for each second of the other, of the quickest tenth of each round, "
+            "with the interval; an interval that holds 1 is no difference.",
             plots.backends(engines),
             tables.compared(engines) if engines else None,
             "No run here compares TensorRT with ONNX Runtime on one model.",

@@ -1,5 +1,6 @@
 """The pictures of a report, as SVG."""
 
+import re
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from matplotlib.ticker import FuncFormatter
@@ -253,7 +254,7 @@ def _every_other_case(run: Run) -> List[Tuple[float, float]]:
 
 
 def _by_rows(case: Case) -> List[Tuple[float, float]]:
-    parts = [part for part in figures.parts(case, "rows_s") if part.isdigit()]
+    parts = [part for part in figures.parts(case, "rows_s") if re.fullmatch("[0-9]{1,9}", part)]
     return [(max(1, int(p)), 1e3 * case["summary"]["rows_s"][p]["median"]) for p in parts]
 
 

@@ -5,6 +5,11 @@ from typing import List, NamedTuple, Optional, Tuple
 from report import figures, ratios
 from report.runs import Case, Machine, Run, conditions, shown
 
+RATIOS = (
+    "A ratio is of the quickest tenth of each round's times, where other programs disturb least, "
+    "and not of the medians; in brackets its interval."
+)
+
 
 class Table(NamedTuple):
     """`wide`: too many columns for a phone, where each row becomes a card."""

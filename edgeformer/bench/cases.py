@@ -5,6 +5,7 @@ import os
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from edgeformer.bench.statistics import CONFIDENCE
+from edgeformer.bench.worker import WARM_TOKENS
 from edgeformer.bundle import MANIFEST, Bundle
 from edgeformer.engines.record import engine_sets
 from edgeformer.errors import EdgeformerError
@@ -103,6 +104,11 @@ def settings_of(asked: Asked, cases: Sequence[Case]) -> Settings:
         if not low <= value <= MOST:
             raise EdgeformerError(f"--{name} is {value}; it must be from {low} to {MOST}")
     room = least.capacity - prompts[0] + 1
+    if room < WARM_TOKENS:
+        raise EdgeformerError(
+            f"a prompt of {prompts[0]} tokens leaves {room} of {least.name}'s capacity of "
+            f"{least.capacity}, and warming up takes {WARM_TOKENS}; give a shorter --prompt-tokens"
+        )
     new = min(NEW_TOKENS, room) if asked.new_tokens is None else asked.new_tokens
     if not 2 <= new <= room:
         raise EdgeformerError(

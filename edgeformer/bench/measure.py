@@ -51,8 +51,12 @@ def measure(
     with Monitor() as monitor:
         taken = take_rounds(cases, settings, monitor, say)
     _refuse_nothing(taken)
-    if not taken.interrupted:
-        bandwidth.probe()
+    interrupted = taken.interrupted
+    if not interrupted:
+        try:
+            bandwidth.probe()
+        except KeyboardInterrupt:  # the rounds are whole, and are kept
+            interrupted = True
     machine["bandwidth_bytes_per_s"] = bandwidth.told()
     machine["packages"] = conditions.packages([found.about for found in taken.cases])
     listed = [_case(case, found) for case, found in zip(cases, taken.cases)]
@@ -77,7 +81,7 @@ def measure(
     }
     for key in ("prompt_tokens", "rows"):
         document["settings"][key] = list(document["settings"][key])
-    return Run(document, taken.interrupted)
+    return Run(document, interrupted)
 
 
 def thinned(samples: Sequence[Dict[str, Any]], most: int = SAMPLES) -> List[Dict[str, Any]]:

@@ -13,7 +13,7 @@ _ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__
 # At the end of sys.path: nothing there may stand in for a module of Python's own.
 _START = "import sys; sys.path.append({!r}); from edgeformer.bench import worker; worker.main({})"
 LINES, WIDTH = 5, 300  # of a dead child's stderr
-SILENCE_S = 1800.0  # of a phase: a GPU that hangs must not stop a run that nobody watches
+SILENCE_S = 7200.0  # of a phase: a GPU that hangs must not stop a run that nobody watches
 
 Phases = List[Tuple[str, float]]  # each with the time at which it began
 

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import sys
 from typing import Any, Dict, List, Optional
 
@@ -68,14 +69,18 @@ def run(arguments: argparse.Namespace) -> int:
         f"new tokens: {settings.new_tokens}, prompts of {_listed(settings.prompt_tokens)}, "
         f"rows in use {_listed(settings.rows)}"
     )
+    for bundle in bundles:
+        sizes = bundle.sizes()
+        console.say(f"reading {bundle.path}: {sum(sizes.values()) / 1e6:.1f} MB")
+        bundle.verify_hashes()  # what the document names is what was measured
     made = measure(cases, settings, _command(), console.say)
     text = documents.text_of(made.document)
+    if arguments.output is not None:  # first: whoever reads stdout may have gone
+        _write(arguments.output, text)
     if not arguments.json:
         console.TextOut().write(text_of(made.document))
     else:
         print(text, flush=True)
-    if arguments.output is not None:
-        _write(arguments.output, text, arguments.json)
     if made.interrupted:
         return 130
     return 1 if made.failed else 0
@@ -113,15 +118,14 @@ def tell_reasons(report: Dict[str, Any]) -> None:
         console.say("a maintainer can accept it: docs/benchmarks.md says where to send it")
 
 
-def _write(path: str, text: str, is_told: bool) -> None:
+def _write(path: str, text: str) -> None:
     """To the file; where that fails, what took so long goes to stdout at least."""
     from edgeformer.bench import document as documents
 
     try:
         documents.write(path, text)
     except EdgeformerError as error:
-        if not is_told:
-            print(text, flush=True)
+        print(text, flush=True)
         raise EdgeformerError(f"{error}; the document is the last line of stdout") from None
     console.say(f"wrote {path}")
 
@@ -134,7 +138,7 @@ def _numbers(option: str, text: Optional[str]) -> Optional[List[int]]:
     if text is None:
         return None
     words = text.split(",")
-    if not all(word.isdigit() and len(word) < 10 for word in words):
+    if not all(re.fullmatch("[0-9]{1,9}", word) for word in words):
         raise EdgeformerError(f"{option} is {text[:40]!r}; say numbers such as 16,64")
     return [int(word) for word in words]
 

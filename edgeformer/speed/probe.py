@@ -106,7 +106,8 @@ def _pass(parts: List[np.ndarray], reading: Callable[[np.ndarray], Any], repeats
         for _ in range(repeats):
             reading(part)
 
-    workers = [threading.Thread(target=work, args=(part,)) for part in parts]
+    # daemons: Ctrl-C while they start leaves some waiting for others that never come
+    workers = [threading.Thread(target=work, args=(part,), daemon=True) for part in parts]
     for worker in workers:
         worker.start()
     ready.wait()

@@ -78,6 +78,8 @@ def test_without_json_there_is_a_table():
         ([ROOT], "has no manifest.json, so it is no bundle"),
         ([bundles.ROPE, "--prompt-tokens", "101"], "--prompt-tokens has 101"),
         ([bundles.ROPE, "--prompt-tokens", "5,x"], "--prompt-tokens is '5,x'"),
+        ([bundles.ROPE, "--rows", "\u00b2"], "say numbers such as 16,64"),
+        ([bundles.ROPE, "--prompt-tokens", "99"], "leaves 2 of tiny-rope"),
         ([bundles.LEARNED, "--new-tokens", "64"], "room for 2 to 17 (capacity 32)"),
         ([bundles.ROPE, "--threads", "0"], "--threads is 0"),
         ([bundles.ROPE, "-o", "/proc/bench.json"], "cannot be written"),
@@ -166,6 +168,31 @@ def test_a_child_that_dies_is_a_finding_of_its_case_and_the_others_go_on(
     assert not dead.refused and len(dead.rounds) == (0 if whole == 0 else 1)
     assert alive.error is None and len(alive.rounds) == 3
     assert any("given up" in line for line in said)
+
+
+def test_a_reader_that_has_gone_costs_no_file(tmp_path):
+    path = str(tmp_path / "kept.json")
+    with open(os.devnull, "w") as nowhere:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "edgeformer", "bench", bundles.LEARNED, "--rounds", "1"]
+            + ["--threads", "1", "-o", path],
+            stdout=subprocess.PIPE,
+            stderr=nowhere,
+            env=environment(),
+        )
+        child.stdout.close()
+        assert child.wait(timeout=60) == 0
+    documents.check(documents.read(path))
+
+
+def test_weights_that_are_not_the_exporters_are_not_measured(tmp_path):
+    path = bundles.copied(bundles.ROPE, tmp_path)
+    weights = bytearray(bundles.content_of(path, "weights.bin"))
+    weights[-1] ^= 1
+    with open(os.path.join(path, "weights.bin"), "wb") as file:
+        file.write(weights)
+    status, _, err = bench(path, *SHORT)
+    assert status == 2 and "weights.bin has sha256" in err and "ms a token" not in err
 
 
 def test_a_full_disk_at_the_end_costs_the_file_and_not_the_figures(tmp_path):

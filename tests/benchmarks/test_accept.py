@@ -1,11 +1,13 @@
 """Reports into benchmarks/results/boards, and README's table from nothing else."""
 
+import copy
 import json
 import os
 
 import pytest
 
 from benchmarks import accept
+from edgeformer.bench.board import judge
 from edgeformer.errors import EdgeformerError
 from tests.bench.board.made import nano_report
 
@@ -98,3 +100,34 @@ def test_a_strangers_text_cannot_break_the_table(whole, tmp_path):
         assert row.replace("\\|", "").count("|") == rows[0].count("|")
         assert "\\](http" in row
         assert "\\<img" in row
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("[click](http://e/x.json)", "\\[click\\](http:\\/\\/e/x.json)"),
+        ("a\x00b\nc", "a b c"),
+        ("<b>|`", "\\<b\\>\\|\\`"),
+    ],
+)
+def test_a_strangers_name_is_plain_text_in_the_readme(text, shown):
+    assert accept._cell(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("where", "value", "told"),
+    [
+        (["model", "capacity"], None, "tells no capacity"),
+        (["rounds", 0, "token_s"], [], "something took no time"),
+        (["rounds", 0, "first_token_s"], {"abc": [1.0]}, "lengths that are no numbers"),
+        (["rounds", 0, "rows_s"], {"\u00b2": [1.0]}, "lengths that are no numbers"),
+    ],
+)
+def test_what_no_bench_writes_is_told_and_no_traceback(where, value, told, whole):
+    report = copy.deepcopy(whole)
+    bundle = next(one for one in report["bundles"] if one["bench"])
+    spot = bundle["bench"]["cases"][0]
+    for key in where[:-1]:
+        spot = spot[key]
+    spot[where[-1]] = value
+    assert told in "\n".join(judge._bench(bundle["bench"]))

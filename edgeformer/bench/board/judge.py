@@ -6,9 +6,11 @@ are those of its own rounds. Nobody can see from a file that it is true; only th
 changed one place of it and forgotten the others.
 """
 
+import re
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
 from edgeformer.bench.summary import comparisons, summary
+from edgeformer.device.board import JETPACK
 from edgeformer.targets import TARGETS, Target
 
 ROUNDS = 10  # the fewest that give a ratio
@@ -47,6 +49,10 @@ def _board(report: Value) -> Iterator[str]:
         yield f"a {target.title} is aarch64 and not {machine['architecture']} ({machine['system']})"
     if not str(board["l4t"]).startswith(RELEASES[target.name]):
         yield f"a {target.title} does not run L4T {board['l4t']}"
+    elif not re.fullmatch("[0-9]{1,3}([.][0-9]{1,3}){2}", board["l4t"]):
+        yield f"{board['l4t']!r} is no release of L4T"
+    elif board["jetpack"] != JETPACK.get(board["l4t"]):
+        yield f"L4T {board['l4t']} is not JetPack {board['jetpack']}"
     sizes = [size.memory.value for size in target.boards.values()]
     if not any(0.9 * size < machine["memory_bytes"] / MIB < 1.1 * size for size in sizes):
         yield f"no {target.title} has {machine['memory_bytes'] / MIB:.0f} MiB of memory"
@@ -113,6 +119,9 @@ def _cases(bundle: Value) -> Iterator[str]:
     wanted = [f"{model['name']} {run}" for run in _runs(bundle)]
     if [case["name"] for case in cases] != wanted:
         yield f"its cases are not {', '.join(wanted)}"
+    precisions = [check["precision"] for check in bundle["checks"]]
+    if [case["precision"] for case in cases] != precisions:
+        yield f"its cases are not of the precisions that were checked: {', '.join(precisions)}"
     for case in cases:
         if case["model"]["sha256"] != model["sha256"]:
             yield f"{case['name']} is of another bundle: its manifest's sha256 differs"
@@ -131,6 +140,10 @@ def _bench(bench: Value) -> Iterator[str]:
         yield "its measuring is not complete"
     if settings["rounds"] < ROUNDS:
         yield f"{settings['rounds']} rounds; {ROUNDS} are the fewest that give a ratio"
+    unfit = [text for case in cases for text in _unfit(case)]
+    if unfit:  # nothing can be computed from it
+        yield from unfit
+        return
     for case in cases:
         if len(case["rounds"]) != settings["rounds"]:
             yield f"{case['name']} has {len(case['rounds'])} of {settings['rounds']} rounds"
@@ -146,6 +159,19 @@ def _bench(bench: Value) -> Iterator[str]:
     for place in _differ(comparisons(cases, settings["confidence"]), bench["comparisons"]):
         yield f"its comparison {place} is not that of its rounds"
     yield from _samples(bench)
+
+
+def _unfit(case: Value) -> Iterator[str]:
+    """What the schema allows, and no bench writes."""
+    if case["model"]["capacity"] is None:
+        yield f"{case['name']} tells no capacity"
+    for index, turn in enumerate(case["rounds"]):
+        named = {**turn["first_token_s"], **turn["rows_s"]}
+        lists = [turn["token_s"], *turn["first_token_s"].values(), *turn["rows_s"].values()]
+        if not all(re.fullmatch("[0-9]{1,9}", key) for key in named):
+            yield f"{case['name']}, round {index + 1}: lengths that are no numbers"
+        if not all(times and min(times) > 0 for times in lists):
+            yield f"{case['name']}, round {index + 1}: something took no time"
 
 
 def _turn(turn: Value, case: Value, settings: Value) -> Iterator[str]:
