@@ -9,7 +9,7 @@ import pytest
 from tests.bundles import FOLDER
 
 ROOT = os.path.dirname(os.path.dirname(FOLDER))
-NAMES = ("epyc-fp32", "epyc-5m", "epyc-load-4")
+NAMES = ("epyc-quiet-small", "epyc-quiet-large", "epyc-fp32", "epyc-5m", "epyc-load-4")
 LIMIT = 0.25
 
 
