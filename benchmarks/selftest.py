@@ -1,6 +1,6 @@
 """Does the benchmark itself tell the truth? The same bundle twice, and once with a known slowdown.
 
-    python benchmarks/selftest.py BUNDLE [--runs 10] [--rounds 25] [--slower 0.05] [-o FILE]
+    python benchmarks/selftest.py BUNDLE [--runs 10] [--rounds 80] [--slower 0.05] [-o FILE]
 
 Each run takes alternating rounds of three cases of one bundle: it, it again, and it with every step
 made longer by a busy wait. Good are the runs whose interval between the first two contains 1.0, and
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("bundle", metavar="BUNDLE")
     add("--runs", type=int, default=10, help="(10)")
-    add("--rounds", type=int, default=25, help="of each case in a run (25)")
+    add("--rounds", type=int, default=80, help="of each case in a run (80)")
     add("--slower", type=float, default=0.05, help="share by which a step is longer (0.05)")
     add("--new-tokens", type=int, default=200, help="of a round (200)")
     add("--threads", type=int, help="CPU threads (default: the physical cores)")

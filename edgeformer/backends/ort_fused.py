@@ -6,6 +6,7 @@ import numpy as np
 
 from edgeformer.backends import Backend, Output, Rows
 from edgeformer.backends.ort import ORT_ERRORS, address, open_graph
+from edgeformer.backends.rows import check_range, check_room, check_shape, zeros
 from edgeformer.backends.steps import NOT_FINITE, StepLimits
 from edgeformer.backends.threads import default_threads
 from edgeformer.bundle import Bundle
@@ -35,7 +36,7 @@ class FusedBackend(Backend):
         names = cache_names(sizes["n_layers"])
         shape = (len(names), sizes["n_kv_heads"], manifest.capacity, sizes["head_dim"])
         self._capacity, self._used = manifest.capacity, 0
-        self._cache = _zeros(shape)
+        self._cache = zeros(shape)
         self._limits = StepLimits.of(manifest)
         chunk = self._limits.chunk
         self._ids = np.zeros((1, chunk), np.int32)
@@ -94,12 +95,7 @@ class FusedBackend(Backend):
         self._check_open()
         layers, kv_heads, _, width = self._cache.shape
         start, stop = self._used, self._used + len(rows.positions)
-        wanted = (layers, stop - start, kv_heads * width)
-        if rows.values.shape != wanted:
-            raise EdgeformerError(
-                f"rows of shape {rows.values.shape} do not fit the cache, which takes {wanted}; "
-                "read them from the same bundle"
-            )
+        check_shape(rows.values.shape, (layers, stop - start, kv_heads * width))
         self._check_positions(list(rows.positions))
         values = rows.values.reshape(layers, -1, kv_heads, width).transpose(0, 2, 1, 3)
         self._cache[:, :, start:stop] = values
@@ -133,11 +129,7 @@ class FusedBackend(Backend):
 
     def _check_positions(self, positions: Sequence[int]) -> None:
         end = self._used + len(positions)
-        if end > self._capacity:
-            raise EdgeformerError(
-                f"the cache holds {self._used} rows of {self._capacity}, {len(positions)} more do "
-                "not fit; export with a larger capacity"
-            )
+        check_room(self._used, len(positions), self._capacity)
         if list(positions) != list(range(self._used, end)):
             raise EdgeformerError(
                 f"the next positions are {self._used} to {end - 1}, not {list(positions)[:8]}: in "
@@ -147,8 +139,7 @@ class FusedBackend(Backend):
 
     def _check_range(self, start: int, stop: int) -> None:
         self._check_open()
-        if not 0 <= start <= stop <= self._used:
-            raise EdgeformerError(f"rows {start} to {stop} are not in the {self._used} in use")
+        check_range(start, stop, self._used)
 
     def _check_open(self) -> None:
         if self._session is None:
@@ -170,14 +161,3 @@ class FusedBackend(Backend):
         outputs = name in ("logits", "tokens") or name.startswith("present.")
         bind = self._binding.bind_output if outputs else self._binding.bind_input
         bind(name, "cpu", 0, array.dtype.type, shape, address(array))
-
-
-def _zeros(shape: Tuple[int, ...]) -> np.ndarray:
-    """Not garbage: a row that nobody sees still computes, and 0 x NaN is NaN."""
-    try:
-        return np.zeros(shape, np.float32)
-    except (MemoryError, ValueError) as error:
-        sizes = " x ".join(map(str, shape))
-        raise EdgeformerError(
-            f"no memory for a cache of {sizes} numbers: {error}; export with a smaller capacity"
-        ) from None

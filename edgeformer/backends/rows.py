@@ -1,6 +1,6 @@
 """The cache of a backend whose rows live in this process's memory."""
 
-from typing import Any
+from typing import Any, Tuple
 
 import numpy as np
 
@@ -8,6 +8,38 @@ from edgeformer.backends import Rows
 from edgeformer.errors import EdgeformerError
 
 BUCKET = 64  # rows; a graph sees the cache in whole buckets, so its shapes change rarely
+
+
+def zeros(shape: Tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
+    """Memory of a cache. Not garbage: a masked row still computes, and 0 x NaN is NaN."""
+    try:
+        return np.zeros(shape, dtype)
+    except (MemoryError, ValueError) as error:
+        raise EdgeformerError(
+            f"no memory for a cache of {' x '.join(map(str, shape))} numbers: {error}; "
+            "export with a smaller capacity"
+        ) from None
+
+
+def check_room(used: int, count: int, capacity: int) -> None:
+    if used + count > capacity:
+        raise EdgeformerError(
+            f"the cache holds {used} rows of {capacity}, {count} more do not fit; "
+            "export with a larger capacity"
+        )
+
+
+def check_range(start: int, stop: int, used: int) -> None:
+    if not 0 <= start <= stop <= used:
+        raise EdgeformerError(f"rows {start} to {stop} are not in the {used} in use")
+
+
+def check_shape(found: Tuple[int, ...], wanted: Tuple[int, ...]) -> None:
+    if found != wanted:
+        raise EdgeformerError(
+            f"rows of shape {found} do not fit the cache, which takes {wanted}; "
+            "read them from the same bundle"
+        )
 
 
 class RowCache:
@@ -22,14 +54,7 @@ class RowCache:
         self.used = 0
         self.bucket = min(BUCKET, capacity)
         rows = -(-capacity // self.bucket) * self.bucket
-        try:
-            # Zeros, not garbage: a masked row still computes, and 0 x NaN is NaN.
-            self.values = np.zeros((layers, rows, width), dtype)
-        except (MemoryError, ValueError) as error:
-            raise EdgeformerError(
-                f"no memory for a cache of {layers} x {rows} x {width} numbers: {error}; "
-                "export with a smaller capacity"
-            ) from None
+        self.values = zeros((layers, rows, width), dtype)
         self.positions = np.full(rows, -1, np.int32)
 
     def past(self) -> int:
@@ -66,22 +91,12 @@ class RowCache:
 
     def write(self, rows: Rows) -> None:
         layers, _, width = self.values.shape
-        wanted = (layers, len(rows.positions), width)
-        if rows.values.shape != wanted:
-            raise EdgeformerError(
-                f"rows of shape {rows.values.shape} do not fit the cache, which takes {wanted}; "
-                "read them from the same bundle"
-            )
+        check_shape(rows.values.shape, (layers, len(rows.positions), width))
         self.check_room(len(rows.positions))
         self.append(rows.values, rows.positions, len(rows.positions))
 
     def check_room(self, count: int) -> None:
-        if self.used + count > self.capacity:
-            raise EdgeformerError(
-                f"the cache holds {self.used} rows of {self.capacity}, {count} more do not fit; "
-                "export with a larger capacity"
-            )
+        check_room(self.used, count, self.capacity)
 
     def check_range(self, start: int, stop: int) -> None:
-        if not 0 <= start <= stop <= self.used:
-            raise EdgeformerError(f"rows {start} to {stop} are not in the {self.used} in use")
+        check_range(start, stop, self.used)

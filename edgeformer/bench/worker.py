@@ -7,12 +7,11 @@ print goes to stderr.
 """
 
 import json
-import os
-import signal
 import sys
 from time import perf_counter
 from typing import Any, Callable, Dict, List, Sequence
 
+from edgeformer.bench import answering
 from edgeformer.errors import EdgeformerError
 
 WARM_TOKENS = 4
@@ -24,13 +23,7 @@ Tell = Callable[[Dict[str, Any]], None]
 
 def main(parent: int) -> None:
     """Do one job."""
-    from edgeformer.engines.child import die_with
-
-    die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)
-    job = json.loads(sys.stdin.buffer.read().decode("ascii"))
+    job, answers = answering.begin(parent)
 
     def tell(message: Dict[str, Any]) -> None:
         answers.write(json.dumps(message) + "\n")
@@ -42,9 +35,7 @@ def main(parent: int) -> None:
         tell({"failed": str(error)})
     except MemoryError:
         tell({"failed": "no memory was left"})
-    answers.close()
-    sys.stderr.flush()
-    os._exit(0)  # not through the destructors of libraries: the figures are out
+    answering.end(answers)
 
 
 def _done(job: Dict[str, Any], tell: Tell) -> Dict[str, Any]:
@@ -124,14 +115,16 @@ def parity(model: Any) -> Dict[str, Any]:
     manifest, precision = model.bundle.manifest, model.backend.precision
     found = golden_run(model.backend, manifest)
     same = f"{found.steps - len(found.mismatches)} of {found.steps} golden tokens"
-    if precision == "fp32":
-        return {"passed": not found.mismatches, "what": same}
-    limits = manifest.golden.limits.get(precision)
-    if limits is None:
-        return {"passed": None, "what": f"{same}; the bundle has no limits for {precision}"}
-    beyond = found.beyond(limits)
-    within = f"{same}, within the limits of {precision}"
-    return {"passed": beyond is None, "what": within if beyond is None else f"{same}; {beyond}"}
+    limits = manifest.golden.limits
+    passed = found.passed(precision, limits)
+    if precision != "fp32":
+        if passed is None:
+            same += f"; the bundle has no limits for {precision}"
+        elif passed:
+            same += f", within the limits of {precision}"
+        else:
+            same += f"; {found.beyond(limits[precision])}"
+    return {"passed": passed, "what": same}
 
 
 class StepClock:

@@ -51,13 +51,22 @@ class Wanted(NamedTuple):
     flags: Dict[str, str]
 
 
+def engines_of(manifest: Manifest) -> Tuple[str, ...]:
+    """The precisions of engines that can be built from a bundle's graphs; () if none can."""
+    if manifest.dialect == "ort":
+        return ()
+    return {"fp32": ("fp16", "fp32"), "fp16": ("fp16",), INT8: ("int8",)}.get(
+        manifest.precision, ()
+    )
+
+
 def check_precision(manifest: Manifest, here: Here, precision: str, force: bool) -> bool:
     """Whether the graphs' own types are the engines'; an error where it cannot be built here."""
     stored, name = manifest.precision, manifest.name
     export = "export it again: python -m edgeformer.export RECIPE.toml --precision {} -o BUNDLE"
     if precision == "int8" and not force:
         _check_int8(here)
-    gives = {"fp32": ("fp32", "fp16"), "fp16": ("fp16",), INT8: ("int8",)}.get(stored, ())
+    gives = engines_of(manifest)
     if stored in CPU_ONLY or manifest.dialect == "ort":
         needed = {"int8": INT8}.get(precision, "fp32")
         raise EdgeformerError(

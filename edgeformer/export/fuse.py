@@ -28,9 +28,9 @@ def fused_nodes(
         # of the forms that end with one another the longer, of several norms of a sum the first
         if found is not None and sums.get(found.output[3], node.input[0]) == node.input[0]:
             sums[found.output[3]] = node.output[0]
-    made = []
+    made, results = [], set(sums.values())
     for node in nodes:
-        if node.output[0] in sums.values():
+        if node.output[0] in results:
             made.append(norms[node.output[0]])
         elif node.output[0] not in sums:
             made.append(patterns.silu(node) or node)

@@ -1,4 +1,4 @@
-"""Trace the cached step of a decoder into the two graphs of a bundle, without its weights."""
+"""Trace a step of a decoder into the graphs of a bundle, without its weights."""
 
 from __future__ import annotations
 

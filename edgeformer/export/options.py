@@ -37,7 +37,7 @@ change.
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="python -m edgeformer.export",
-        description="Trace a decoder into two ONNX graphs, check them step by step against "
+        description="Trace a decoder into ONNX graphs, check them step by step against "
         "PyTorch, and write a bundle for the device.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,

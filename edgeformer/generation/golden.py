@@ -1,6 +1,6 @@
 """The golden tokens of a bundle, computed again on this machine."""
 
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 import numpy as np
 
@@ -33,6 +33,14 @@ class Comparison(NamedTuple):
     @property
     def top1(self) -> float:
         return 1 - len(self.mismatches) / self.steps
+
+    def passed(self, precision: str, limits: Dict[str, Limits]) -> Optional[bool]:
+        """float32: every token is the golden one; else within the bundle's limits; None: it has
+        none for this precision."""
+        if precision == "fp32":
+            return not self.mismatches
+        allowed = limits.get(precision)
+        return None if allowed is None else self.beyond(allowed) is None
 
     def beyond(self, limits: Limits) -> Optional[str]:
         """What is worse than these limits, or None."""

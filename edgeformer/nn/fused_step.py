@@ -111,7 +111,7 @@ class FusedAttention:
 
     def packed(self, attention: Attention, qkv: torch.Tensor) -> torch.Tensor:
         """Projections as they come, [1, T, (heads + 2 * kv_heads) * head_dim]."""
-        return self._node(attention.layer, 1.0 * attention.scale, qkv, None, None)
+        return self._node(attention.layer, float(attention.scale), qkv, None, None)
 
     def __call__(
         self, layer: int, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor

@@ -21,6 +21,7 @@ import numpy as np
 from edgeformer.backends import ort_module
 from edgeformer.backends.rows import RowCache
 from edgeformer.backends.steps import StepLimits, most_likely
+from edgeformer.contract import STEP
 from edgeformer.speed import graphs
 from edgeformer.speed.costs import Matrix
 
@@ -152,7 +153,8 @@ def product_rate(matrices: Sequence[Matrix], tokens: int, threads: int, most_byt
 
 
 def host_seconds(manifest: Any) -> Sampler:
-    """Seconds of a step of one token that are Python's: checked, its rows kept, its token found."""
+    """Seconds of a step of one token that are Python's: checked, its token found; where the graph
+    does not do both itself, its rows kept and its logits searched."""
     model, limits = manifest.model, StepLimits.of(manifest)
     layers, width = 2 * model["n_layers"], model["n_kv_heads"] * model["head_dim"]
     cache = RowCache(layers, graphs.BUCKET, width)
@@ -163,6 +165,8 @@ def host_seconds(manifest: Any) -> Sampler:
         limits.check([1], [1], [0], "token")
         for index, value in enumerate(([1], [1], [0])):
             positions[index : index + 1] = value
+        if STEP in manifest.graphs:
+            return
         cache.past()
         cache.truncate(0)
         cache.append(rows, positions[:1], 1)

@@ -42,7 +42,7 @@ def test_what_can_be_built_and_who_decides_the_types(graphs, precision, here, ty
         ("fp32", "fp16", NEWEST, ["11.4.0 has no FP16 flag", "--precision fp16 -o BUNDLE"]),
         ("fp16", "fp16", NANO, ["8.2.1 does not take", "--precision fp32 -o BUNDLE"]),
         ("fp16", "fp32", ORIN, ["holds fp16 graphs", "--precision fp32 -o BUNDLE"]),
-        ("fp32", "int8", ORIN, ["needs int8-qdq graphs", "--precision fp32 or fp16 can be built"]),
+        ("fp32", "int8", ORIN, ["needs int8-qdq graphs", "--precision fp16 or fp32 can be built"]),
         ("fp32", "int8", NANO, ["Jetson Nano's GPU", "use --precision fp16", "--force"]),
         ("int8-qdq", "int8", NANO, ["Jetson Nano's GPU", "--force"]),
         ("int8-qdq", "int8", NANO._replace(compute_capability="6.2"), ["no fast INT8", "--force"]),

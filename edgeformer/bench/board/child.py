@@ -5,12 +5,12 @@ It reads a job from stdin and answers on stdout: {"done": {...}} or {"failed": t
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import tempfile
 from typing import Any, Dict
 
+from edgeformer.bench import answering
 from edgeformer.errors import CheckFailed, EdgeformerError
 
 _ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
@@ -58,13 +58,7 @@ def _answer(out: bytes) -> Dict[str, Any]:
 
 def main(parent: int) -> None:
     """Do one job."""
-    from edgeformer.engines.child import die_with
-
-    die_with(parent)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-    answers = os.fdopen(os.dup(1), "w", encoding="ascii")
-    os.dup2(2, 1)
-    job = json.loads(sys.stdin.buffer.read().decode("ascii"))
+    job, answers = answering.begin(parent)
     try:
         answer = {"done": JOBS[job["do"]](job)}
     except EdgeformerError as error:
@@ -72,9 +66,7 @@ def main(parent: int) -> None:
     except MemoryError:
         answer = {"failed": "no memory was left"}
     answers.write(json.dumps(answer, allow_nan=False) + "\n")
-    answers.close()
-    sys.stderr.flush()
-    os._exit(0)  # not through the destructors of libraries: the answer is out
+    answering.end(answers)
 
 
 def _opened(job: Dict[str, Any], backend: str) -> Any:
@@ -97,14 +89,13 @@ def check(job: Dict[str, Any]) -> Dict[str, Any]:
             found = golden_run(backend, manifest)
         except CheckFailed as error:  # numbers that are none
             return _judged(False, str(error), precision, reason)
-    limits = manifest.golden.limits.get(precision)
-    if precision == "fp32":
-        return _judged(not found.mismatches, str(found), precision, reason)
-    if limits is None:
-        text = f"{found}; the bundle has no limits for {precision}"
-        return _judged(None, text, precision, reason)
-    beyond = found.beyond(limits)
-    return _judged(beyond is None, f"{found}; {beyond or 'within its limits'}", precision, reason)
+    limits = manifest.golden.limits
+    passed, text = found.passed(precision, limits), str(found)
+    if passed is None:
+        text += f"; the bundle has no limits for {precision}"
+    elif precision != "fp32":
+        text += f"; {found.beyond(limits[precision]) or 'within its limits'}"
+    return _judged(passed, text, precision, reason)
 
 
 def _judged(passed: Any, what: str, precision: str, reason: str) -> Dict[str, Any]:

@@ -18,8 +18,6 @@ from edgeformer.engines.here import Here, probe
 from edgeformer.engines.record import EngineSet
 from edgeformer.errors import EdgeformerError
 
-# What engines can be built from graphs of each precision; none from any other.
-ENGINES = {"fp32": ("fp16", "fp32"), "fp16": ("fp16",), "int8-qdq": ("int8",)}
 LAYOUTS = ("split", "shared")
 
 Say = Callable[[str], None]
@@ -138,7 +136,7 @@ class _OneBundle:
             return entry
         runs = [Runs("ort", "ort", None, manifest.precision)]
         if environment["gpu"] is not None:
-            for precision in ENGINES.get(manifest.precision, ()):
+            for precision in wanted.engines_of(manifest):
                 for layout in LAYOUTS:
                     runs += self._built(Here(**environment["gpu"]), precision, layout, entry)
         for one in runs:
