@@ -5,6 +5,7 @@ import re
 from typing import Any, Dict, List, NamedTuple, Tuple
 
 from edgeformer.bench import document as documents
+from edgeformer.bench import recompute
 from edgeformer.bench.board import document as boards
 from edgeformer.errors import EdgeformerError
 
@@ -40,7 +41,6 @@ def read(paths: List[str]) -> List[Run]:
     runs = []  # type: List[Run]
     for path in paths:
         for name, document in _documents(path):
-            _check_names(document, os.path.basename(path))
             runs.append(Run(len(runs) + 1, name, document))
     return runs
 
@@ -52,24 +52,12 @@ def _documents(path: str) -> List[Tuple[str, Dict[str, Any]]]:
         return [(path, documents.read(path))]
     bundles = boards.read(path)["bundles"]
     found = [(f"{path} {b['model']['name']}", b["bench"]) for b in bundles if b["bench"]]
+    for name, document in found:
+        recompute.hold(document, os.path.basename(name))
     if not found:
         reasons = "; ".join(shown(b["bench_error"] or "no reason given") for b in bundles)
         raise EdgeformerError(f"{os.path.basename(path)}: nothing was measured: {reasons}")
     return found
-
-
-def _check_names(document: Dict[str, Any], where: str) -> None:
-    """What the schema cannot say: a name stands for one case, and comparisons know their names."""
-    names = [case["name"] for case in document["cases"]]
-    twice = [name for name in names if names.count(name) > 1]
-    compared = [entry[side] for entry in document["comparisons"] for side in "ab"]
-    unknown = [name for name in compared if name not in names]
-    if twice:
-        raise EdgeformerError(f"{where}: two cases are called {shown(twice[0])}; measure again")
-    if unknown:
-        raise EdgeformerError(
-            f"{where} compares {shown(unknown[0])}, a case that it does not hold; measure again"
-        )
 
 
 def by_machine(runs: List[Run]) -> List[Machine]:

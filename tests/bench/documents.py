@@ -1,10 +1,26 @@
-"""A document as a run leaves it, for tests to change. Its figures are made up."""
+"""A document as a run leaves it, for tests to change: made-up rounds, and what they give."""
 
-import copy
+from edgeformer.bench.summary import compared, summary
 
 
-def figure(median, low, high, **more):
-    return dict({"median": median, "low": low, "high": high, "n": 2}, **more)
+def settled(made):
+    """The document, with the summaries and verdicts that its rounds give now."""
+    cases = {case["name"]: case for case in made["cases"]}
+    for one in made["cases"]:
+        summarized(one, (one["summary"] or {}).get("roofline_share"))
+    for entry in made["comparisons"]:
+        pair = cases[entry["a"]], cases[entry["b"]]
+        verdict = compared(*pair, entry["figure"], made["settings"]["confidence"])
+        entry.update(verdict._asdict())
+    return made
+
+
+def summarized(made, share):
+    """The case, with the summary that its rounds give. `share`: of the roofline."""
+    made["summary"] = summary(made["rounds"])
+    if made["summary"] is not None:
+        made["summary"]["roofline_share"] = share
+    return made
 
 
 def turn(order, step):
@@ -52,39 +68,12 @@ def case(name="tiny-rope fp32 ort", step=0.002):
         "parity": {"passed": True, "what": "64 of 64 golden tokens"},
         "error": None,
         "rounds": [turn(0, step), turn(1, step)],
-        "summary": {
-            "load_s": figure(0.4, 0.4, 0.4),
-            "warmup_s": figure(0.05, 0.05, 0.05),
-            "first_token_s": {"16": figure(0.0205, 0.0205, 0.0205)},
-            "prefill_tokens_per_s": {"16": figure(780.0, 780.0, 780.0)},
-            "token_s": figure(step, step, step, p95=step, p99=step, spread=0.0),
-            "tokens_per_s": figure(1 / step, 1 / step, 1 / step),
-            "outside_s": figure(0.00002, 0.00002, 0.00002),
-            "rows_s": {"64": figure(step, step, step)},
-            "peak_rss_bytes": figure(100000000, 100000000, 100000000),
-            "available_low_bytes": figure(5000000000, 5000000000, 5000000000),
-            "energy_j_per_token": None,
-            "noise": 0.0,
-            "roofline_share": None,
-        },
+        "summary": None,
     }
 
 
-COMPARISON = {
-    "a": "tiny-rope fp32 ort",
-    "b": "tiny-rope n8 ort",
-    "figure": "token_s",
-    "ratio": None,
-    "low": None,
-    "high": None,
-    "confidence": None,
-    "verdict": "not compared",
-    "why": "2 rounds; an interval of 99.8 % needs 10",
-}
-
-
 def document():
-    return copy.deepcopy(
+    return settled(
         {
             "format": 1,
             "kind": "bench",
@@ -124,7 +113,9 @@ def document():
                 "confidence": 0.998,
             },
             "cases": [case(), case("tiny-rope n8 ort", 0.001)],
-            "comparisons": [COMPARISON],
+            "comparisons": [
+                {"a": "tiny-rope fp32 ort", "b": "tiny-rope n8 ort", "figure": "token_s"}
+            ],
             "samples": [
                 {
                     "t_s": 0.5,

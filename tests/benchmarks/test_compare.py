@@ -5,12 +5,13 @@ import json
 import compare
 import pytest
 
+from tests.bench.documents import settled
 from tests.benchmarks.samples import (
     HOSTILE,
     board_document,
     board_report,
-    comparison,
     model_case,
+    rounds,
     save,
 )
 
@@ -51,13 +52,14 @@ def test_ratio_stands_with_its_interval_and_confidence(tmp_path, capsys):
         (lambda case: case["parity"].update(passed=False, what="3 of 64"), "parity of"),
         (lambda case: case["parity"].update(passed=None), "was not checked"),
         (lambda case: case.update(error="killed by signal 9"), "tiny fp32 trt failed"),
-        (lambda case: case.update(summary=None, rounds=[]), "no finished round"),
+        (lambda case: case.update(rounds=[]), "no finished round"),
     ],
 )
 def test_no_ratio_of_a_case_that_is_not_known_to_be_right(tmp_path, capsys, change, why):
     made = board_document()
     change(made["cases"][1])
-    _, out, _ = compared(capsys, save(tmp_path, "a.json", made))
+    made["complete"] = False
+    _, out, _ = compared(capsys, save(tmp_path, "a.json", settled(made)))
     for pair in (TRT_ORT, "tiny fp16 trt / tiny fp32 trt"):
         row = cells(out, pair)
         assert row[2:4] == ["not compared", "–"] and why in row[4]
@@ -65,28 +67,36 @@ def test_no_ratio_of_a_case_that_is_not_known_to_be_right(tmp_path, capsys, chan
 
 
 @pytest.mark.parametrize(
-    "more",
+    "more, told",
     [
-        {"low": 0.9, "high": 1.1},
-        {"verdict": "a faster"},
-        {"low": None},
-        {"ratio": None},
-        {"low": 0.6, "high": 0.7},
-        {"low": -0.1},
+        ({"low": 0.9}, "low is 0.9, and its rounds give 0.49"),
+        ({"verdict": "a faster"}, "verdict is 'a faster', and its rounds give 'b faster'"),
+        ({"ratio": None}, "ratio is null, and its rounds give 0.5"),
+        ({"confidence": 0.9999}, "confidence is 0.9999, and its rounds give 0.998"),
+        ({"ratio": 0.4}, "ratio is 0.4, and its rounds give 0.5"),
     ],
 )
-def test_a_verdict_that_its_own_interval_denies_is_refused(tmp_path, capsys, more):
+def test_a_verdict_that_its_own_rounds_deny_is_refused(tmp_path, capsys, more, told):
     made = board_document()
     made["comparisons"][0].update(more)
-    _, out, _ = compared(capsys, save(tmp_path, "a.json", made))
-    row = cells(out, TRT_ORT)
-    assert row[2] == "not compared" and row[4] != "–"
+    status, out, err = compared(capsys, save(tmp_path, "a.json", made))
+    assert (status, out) == (2, "")
+    assert "a.json: token_s of 'tiny fp32 trt' against 'tiny fp32 ort': " + told in err
+
+
+def test_a_board_s_report_whose_summary_was_edited_is_refused(tmp_path, capsys):
+    bench = board_document()
+    bench["cases"][0]["summary"]["token_s"]["median"] = 0.001
+    path = save(tmp_path, "report.json", board_report(board_document(), bench))
+    status, out, err = compared(capsys, path)
+    assert (status, out) == (2, "")
+    assert "'tiny fp32 ort': token_s.median is 0.001, and its rounds give 0.004" in err
 
 
 def test_no_difference_has_an_interval_and_no_ratio(tmp_path, capsys):
     made = board_document()
-    made["comparisons"][0] = comparison(*made["cases"][:2], ratio=1.0, verdict="no difference")
-    _, out, _ = compared(capsys, save(tmp_path, "a.json", made))
+    made["cases"][1]["rounds"] = rounds(0.004)
+    _, out, _ = compared(capsys, save(tmp_path, "a.json", settled(made)))
     assert cells(out, TRT_ORT)[2:] == ["no difference (0.980–1.020)", "99.8 %", "–"]
 
 
@@ -132,7 +142,7 @@ def test_what_is_unfinished_throttled_or_wrong_is_said_first(tmp_path, capsys):
     made["complete"] = False
     made["cases"][0]["rounds"][1]["throttled"] = True
     made["cases"][1]["parity"]["passed"] = False
-    _, out, _ = compared(capsys, save(tmp_path, "a.json", made))
+    _, out, _ = compared(capsys, save(tmp_path, "a.json", settled(made)))
     before = out[: out.index("| case | parity")]
     for words in ("cut short", "throttled", "its speed is no result"):
         assert words in before
@@ -143,7 +153,7 @@ def test_markdown_of_a_hostile_document_has_no_tag_and_no_further_cell(tmp_path,
     made["cases"] = [model_case(HOSTILE, HOSTILE, model=HOSTILE[:20])]
     made["cases"][0].update(name=HOSTILE, error=HOSTILE)
     made["machine"].update(processor=HOSTILE, system=HOSTILE)
-    made["comparisons"] = []
+    made.update(comparisons=[], complete=False)
     _, out, _ = compared(capsys, save(tmp_path, "a.json", made))
     assert "<script" not in out and "\u202e" not in out
     head, row = (
@@ -184,11 +194,11 @@ def test_names_that_lead_nowhere_or_to_two_cases_are_errors(tmp_path, capsys):
     made = board_document()
     made["comparisons"][0]["a"] = "nobody"
     status, _, err = compared(capsys, save(tmp_path, "a.json", made))
-    assert status == 2 and "compares nobody" in err
+    assert status == 2 and "compares 'nobody'" in err
     made = board_document()
     made["cases"][1]["name"] = made["cases"][0]["name"]
     status, _, err = compared(capsys, save(tmp_path, "a.json", made))
-    assert status == 2 and "two cases are called tiny fp32 ort" in err
+    assert status == 2 and "two cases are called 'tiny fp32 ort'" in err
 
 
 def test_a_boards_report_is_read_as_the_benches_of_its_bundles(tmp_path, capsys):

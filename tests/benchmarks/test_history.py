@@ -7,7 +7,8 @@ import compare
 import pytest
 from report import history
 
-from tests.benchmarks.samples import board_document, save
+from tests.bench.documents import settled
+from tests.benchmarks.samples import board_document, rounds, save
 
 BAND = 10e9
 
@@ -85,14 +86,10 @@ def results(folder, *steps, **changes):
     for day, step in enumerate(steps):
         made = board_document()
         made.update(made="2026-11-%02dT15:00:00Z" % (day + 1), commit="%040x" % (day + 1))
-        for case in made["cases"]:
-            token = case["summary"]["token_s"]
-            token.update(median=0.01, low=0.0099, high=0.0101)
-        made["cases"][0]["summary"]["token_s"].update(
-            median=step, low=step * 0.99, high=step * 1.01
-        )
+        for case, token in zip(made["cases"], (step, 0.01, 0.01)):
+            case["rounds"] = rounds(token, spread=1.01)
         made["machine"].update(changes)
-        paths.append(save(folder, "%d.json" % day, made))
+        paths.append(save(folder, "%d.json" % day, settled(made)))
     return paths
 
 
@@ -136,7 +133,8 @@ def test_wrong_results_are_no_history(tmp_path, capsys):
     made = board_document()
     made["cases"][0]["parity"]["passed"] = False
     made["cases"][1]["error"] = "killed"
-    save(tmp_path, "a.json", made)
+    made["complete"] = False
+    save(tmp_path, "a.json", settled(made))
     _, out = told(capsys, "--results", str(tmp_path))
     assert "tiny fp16 trt" in out.out
     assert "tiny fp32 ort" not in out.out and "tiny fp32 trt" not in out.out

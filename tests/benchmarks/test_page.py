@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from report import drawing, page, runs, style
 
-from tests.benchmarks.samples import HOSTILE, board_document, model_case, save
+from tests.bench.documents import settled
+from tests.benchmarks.samples import HOSTILE, board_document, model_case, rounds, save
 
 VOID = {"meta", "br", "hr", "img", "link"}
 
@@ -80,7 +81,7 @@ def test_all_that_issue_asks_for_is_drawn_with_conditions_and_words(tmp_path, ca
     for words in ("Ratios between", "Size of", "Time per token of", "rows in use", "Free memory"):
         assert [svg for svg in pictures if words in svg["aria-label"]], words
     assert [svg for svg in pictures if "roofline. tiny fp32 ort: 50 %" in svg["aria-label"]]
-    for condition in ("onnxruntime 1.10.0", "Python 3.6.15", "rounds 2", "2026-11-30T15:00:00Z"):
+    for condition in ("onnxruntime 1.10.0", "Python 3.6.15", "rounds 10", "2026-11-30T15:00:00Z"):
         assert found.text.count(condition) >= 6, condition
 
 
@@ -98,8 +99,10 @@ def test_what_was_not_measured_is_said_instead_of_drawn(tmp_path, capsys):
     made = board_document()
     made["cases"] = made["cases"][:1]
     made["comparisons"], made["samples"] = [], []
-    made["cases"][0]["summary"].update(roofline_share=None, rows_s={})
-    text = Page(page_of(tmp_path, made)).text
+    made["cases"][0]["summary"]["roofline_share"] = None
+    for turn in made["cases"][0]["rounds"]:
+        turn["rows_s"] = {}
+    text = Page(page_of(tmp_path, settled(made))).text
     for words in (
         "No run here compares TensorRT",
         "No run holds samples",
@@ -112,7 +115,7 @@ def test_what_was_not_measured_is_said_instead_of_drawn(tmp_path, capsys):
 def test_a_case_that_computes_something_else_is_in_no_picture(tmp_path, capsys):
     made = board_document()
     made["cases"][1]["parity"]["passed"] = False
-    found = Page(page_of(tmp_path, made))
+    found = Page(page_of(tmp_path, settled(made)))
     labels = " ".join(svg.get("aria-label", "") for svg in found.all("svg"))
     assert "tiny fp16 trt" in labels and "tiny fp32 trt" not in labels
     assert "its speed is no result" in found.text
@@ -135,7 +138,7 @@ def test_hostile_texts_of_a_document_stay_text(tmp_path, capsys):
     for case in made["cases"]:
         case["name"] = names[case["name"]]
     for entry in made["comparisons"]:
-        entry.update(a=names[entry["a"]], b=names[entry["b"]], figure=HOSTILE)
+        entry.update(a=names[entry["a"]], b=names[entry["b"]])
     for key in ("processor", "system", "python"):
         made["machine"][key] = HOSTILE
     made["machine"]["packages"]["onnxruntime"] = HOSTILE
@@ -222,8 +225,8 @@ def test_history_is_a_page_of_the_same_kind(tmp_path, capsys):
     made = board_document()
     later = board_document()
     later.update(made="2026-12-01T15:00:00Z", commit="1" * 40)
-    later["cases"][0]["summary"]["token_s"].update(median=0.1, low=0.1, high=0.1)
-    paths = [save(tmp_path, "a.json", made), save(tmp_path, "b.json", later)]
+    later["cases"][0]["rounds"] = rounds(0.1)
+    paths = [save(tmp_path, "a.json", made), save(tmp_path, "b.json", settled(later))]
     out = str(tmp_path / "history.html")
     assert compare.main(["--history", "token_s", *paths, "-o", out]) == 0
     text = (tmp_path / "history.html").read_text("ascii")

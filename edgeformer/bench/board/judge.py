@@ -9,14 +9,14 @@ changed one place of it and forgotten the others.
 import re
 from typing import Any, Dict, Iterator, List, Sequence, Tuple
 
-from edgeformer.bench.summary import comparisons, summary
+from edgeformer.bench import recompute
+from edgeformer.bench.summary import comparisons
 from edgeformer.device.board import JETPACK
 from edgeformer.targets import TARGETS, Target
 
 ROUNDS = 10  # the fewest that give a ratio
 RELEASES = {"jetson-nano": ("32.",), "jetson-orin-nano": ("35.", "36.")}  # of L4T
 STANDIN = "stand-in"
-NEAR = 1e-9
 MIB = 1 << 20
 
 Value = Dict[str, Any]
@@ -140,38 +140,25 @@ def _bench(bench: Value) -> Iterator[str]:
         yield "its measuring is not complete"
     if settings["rounds"] < ROUNDS:
         yield f"{settings['rounds']} rounds; {ROUNDS} are the fewest that give a ratio"
-    unfit = [text for case in cases for text in _unfit(case)]
+    unfit = [text for case in cases for text in recompute.unfit(case)]
+    unfit += [f"{c['name']} tells no capacity" for c in cases if c["model"]["capacity"] is None]
     if unfit:  # nothing can be computed from it
         yield from unfit
         return
     for case in cases:
-        if len(case["rounds"]) != settings["rounds"]:
-            yield f"{case['name']} has {len(case['rounds'])} of {settings['rounds']} rounds"
-            continue
         for index, turn in enumerate(case["rounds"]):
             for text in _turn(turn, case, settings):
                 yield f"{case['name']}, round {index + 1}: {text}"
-        wanted = summary(case["rounds"])
-        share = (case["summary"] or {}).get("roofline_share")
-        for place in _differ(dict(wanted or {}, roofline_share=share), case["summary"]):
-            yield f"{case['name']}: {place} of its summary is not that of its rounds"
+    yield from recompute.findings(bench)
     yield from _order(bench)
-    for place in _differ(comparisons(cases, settings["confidence"]), bench["comparisons"]):
-        yield f"its comparison {place} is not that of its rounds"
+    wanted = [_what(entry) for entry in comparisons(cases, settings["confidence"])]
+    if [_what(entry) for entry in bench["comparisons"]] != wanted:
+        yield "its comparisons are not those of each case against the first"
     yield from _samples(bench)
 
 
-def _unfit(case: Value) -> Iterator[str]:
-    """What the schema allows, and no bench writes."""
-    if case["model"]["capacity"] is None:
-        yield f"{case['name']} tells no capacity"
-    for index, turn in enumerate(case["rounds"]):
-        named = {**turn["first_token_s"], **turn["rows_s"]}
-        lists = [turn["token_s"], *turn["first_token_s"].values(), *turn["rows_s"].values()]
-        if not all(re.fullmatch("[0-9]{1,9}", key) for key in named):
-            yield f"{case['name']}, round {index + 1}: lengths that are no numbers"
-        if not all(times and min(times) > 0 for times in lists):
-            yield f"{case['name']}, round {index + 1}: something took no time"
+def _what(comparison: Value) -> Tuple[str, str, str]:
+    return comparison["a"], comparison["b"], comparison["figure"]
 
 
 def _turn(turn: Value, case: Value, settings: Value) -> Iterator[str]:
@@ -238,25 +225,6 @@ def _seen(samples: Sequence[Value], turn: Value) -> List[int]:
     start, end = turn["at_s"], turn["at_s"] + at_least(turn)
     inside = [s["available_bytes"] for s in samples if start <= s["t_s"] <= end]
     return [value for value in inside if value is not None]
-
-
-def _differ(wanted: Any, found: Any, at: str = "") -> Iterator[str]:
-    """Places where two values differ by more than the rounding of a sum."""
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        for key in sorted(set(wanted) | set(found)):
-            yield from _differ(wanted.get(key), found.get(key), f"{at}.{key}" if at else key)
-    elif isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
-        for index, (one, other) in enumerate(zip(wanted, found)):
-            yield from _differ(one, other, f"{at}[{index}]")
-    elif _numbers(wanted, found):
-        if abs(wanted - found) > NEAR * max(abs(wanted), abs(found)):
-            yield at
-    elif wanted != found:
-        yield at
-
-
-def _numbers(*values: Any) -> bool:
-    return all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in values)
 
 
 def shown(case: Value) -> Tuple[str, str, str, str]:
