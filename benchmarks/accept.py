@@ -13,7 +13,8 @@ import os
 import sys
 from typing import Any, Dict, List, Optional, Tuple
 
-from edgeformer.bench.board import document
+from edgeformer.bench import commits
+from edgeformer.bench.board import document, origin
 from edgeformer.bench.board.judge import reasons, shown
 from edgeformer.bench.board.parts import write_bytes
 from edgeformer.errors import EdgeformerError
@@ -57,12 +58,16 @@ def main(arguments: Optional[List[str]] = None) -> int:
 def accept(path: str, results: str) -> bool:
     """Put one report among the accepted ones, or print why not."""
     report = document.read(path)
-    against = reasons(report)
+    history = commits.history()
+    against = reasons(report) + origin.reasons(report, history)
     if against:
         print(f"refused: {path}")
         for reason in against:
             print(f"  - {reason}")
         return False
+    unknown = origin.unknown(report, history)
+    if unknown:
+        print(f"not looked up: {unknown}")
     content = (json.dumps(report, sort_keys=True, allow_nan=False) + "\n").encode("ascii")
     board = report["machine"]["board"]
     digest = hashlib.sha256(content).hexdigest()[:12]
@@ -82,9 +87,10 @@ def accepted(results: str = RESULTS) -> List[Tuple[str, Value]]:
     """(name, report) of every file there; one that would be refused today is an error."""
     names = os.listdir(results) if os.path.isdir(results) else []
     found = []
+    history = commits.history()
     for name in sorted(name for name in names if name.endswith(".json")):
         report = document.read(os.path.join(results, name))
-        against = reasons(report)
+        against = reasons(report) + origin.reasons(report, history)
         if against:
             raise EdgeformerError(f"{name} is no accepted report: {against[0]}; remove it")
         found.append((name, report))

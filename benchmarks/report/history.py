@@ -6,9 +6,9 @@ else the ranges of their rounds. The baseline begins anew where a figure has cha
 
 import math
 import os
-import subprocess
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import List, NamedTuple, Optional, Tuple
 
+from edgeformer.bench import commits
 from edgeformer.errors import EdgeformerError
 from report import figures, runs, tables
 from report.runs import Machine, Run, shown
@@ -74,7 +74,7 @@ def documents_below(folder: str) -> Tuple[List[Run], List[str]]:
 
 def machines_in(found: List[Run]) -> List[Machine]:
     """The runs of each machine, in the order of their commits."""
-    times = _commit_times()
+    times = commits.history().times  # {} of a copy: then the runs' own times are the order
 
     def place(run: Run) -> Tuple[str, str]:
         document = run.document
@@ -181,21 +181,6 @@ def _point(run: Run, value: figures.Found) -> Point:
     commit = document["commit"] or ""
     name = commit[:8] + ("*" if commit.endswith("-dirty") else "") or "no commit"
     return Point(name, document["made"], value["median"], value["low"], value["high"], bandwidth)
-
-
-def _commit_times() -> Dict[str, str]:
-    """When each commit of this repository was made, in the form of a document's `made`."""
-    command = ["git", "log", "--all", "--date=format-local:%Y-%m-%dT%H:%M:%SZ", "--format=%H %cd"]
-    here = os.path.dirname(os.path.abspath(__file__))
-    try:
-        listed = subprocess.run(
-            command, cwd=here, env=dict(os.environ, TZ="UTC"), stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, check=True,
-        )  # fmt: skip
-    except (OSError, subprocess.CalledProcessError):
-        return {}  # a copy without its history: the runs' own times are the order
-    lines = listed.stdout.decode("ascii", "replace").splitlines()
-    return {line.partition(" ")[0]: line.partition(" ")[2] for line in lines}
 
 
 def table(found: List[Series], figure: str) -> tables.Table:

@@ -15,6 +15,7 @@ Value = Dict[str, Any]
 
 NEAR = 1e-11  # relative: the rounding of a sum differs between machines
 FIGURE = re.compile("(token_s|load_s|warmup_s|peak_rss_bytes|(first_token_s|rows_s)/[0-9]{1,9})")
+GOLDEN = re.compile("([0-9]+) of ([0-9]+) golden tokens")
 VERDICT = ("ratio", "low", "high", "confidence", "verdict")
 
 
@@ -77,6 +78,10 @@ def _case(case: Value, document: Value) -> Iterator[str]:
     if document["complete"] and (case["error"] is not None or len(case["rounds"]) != rounds):
         ended = f"has {len(case['rounds'])} of {rounds} rounds" if not case["error"] else "died"
         yield f"it says that it is complete, and {name} {ended}"
+    told = GOLDEN.fullmatch(case["parity"]["what"])
+    exact = case["parity"]["passed"] is True and case["precision"] == "fp32"
+    if exact and told is not None and told.group(1) != told.group(2):
+        yield f"{name}: parity passed with {told.group(0)}"
     wanted = summary(case["rounds"])
     if wanted is not None and case["summary"] is not None:
         wanted["roofline_share"] = case["summary"]["roofline_share"]

@@ -109,9 +109,11 @@ def _board_report(arguments: argparse.Namespace, asked: Any) -> int:
 
 def tell_reasons(report: Dict[str, Any]) -> None:
     """What a maintainer would say to a report, told to whoever is about to send it."""
+    from edgeformer.bench import commits
+    from edgeformer.bench.board import origin
     from edgeformer.bench.board.judge import reasons
 
-    against = reasons(report)
+    against = reasons(report) + origin.reasons(report, commits.history())
     for reason in against:
         console.say(f"would be refused: {reason}")
     if not against:

@@ -99,6 +99,10 @@ def test_a_round_that_was_edited_gives_another_summary(tmp_path):
         (lambda d: d["cases"][0].update(error="killed"), "and 'tiny-rope fp32 ort' died"),
         (lambda d: d["cases"][0]["rounds"].pop(), "has 9 of 10 rounds"),
         (lambda d: d["cases"][0]["parity"].update(passed=False), "ratio is 0.5"),
+        (
+            lambda d: d["cases"][1]["parity"].update(what="3 of 64 golden tokens"),
+            "passed with 3 of",
+        ),
         (lambda d: d["comparisons"][0].update(a="nobody"), "it compares 'nobody', a case"),
         (lambda d: d["comparisons"][0].update(figure="speed"), "'speed', which is no figure"),
         (lambda d: d["comparisons"][0].update(figure="token_s/1"), "which is no figure"),

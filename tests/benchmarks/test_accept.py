@@ -7,6 +7,7 @@ import os
 import pytest
 
 from benchmarks import accept
+from edgeformer.bench import commits
 from edgeformer.bench.board import judge
 from edgeformer.errors import EdgeformerError
 from tests.bench.board.made import nano_report
@@ -69,6 +70,23 @@ def test_a_refused_report_leaves_nothing_and_every_reason_is_told(whole, tmp_pat
     assert "- it is not complete" in out
     assert "'tiny-learned ort': tokens_per_s.median is " in out and "and its rounds give" in out
     assert not os.path.exists(str(tmp_path / "boards"))
+
+
+def test_a_commit_that_nobody_knows_is_refused_or_said_to_be_unknown(whole, tmp_path, capsys):
+    report = json.loads(json.dumps(whole))
+    report["commit"] = report["bundles"][0]["bench"]["commit"] = "c" * 40
+    is_whole = commits.history().whole  # a copy without its history cannot refuse it
+    assert run(written(report, tmp_path), tmp_path) == int(is_whole)
+    told = "its commit %s is unknown" if is_whole else "not looked up: commit %s"
+    assert told % ("c" * 40) in capsys.readouterr().out
+    assert os.path.exists(str(tmp_path / "boards")) == (not is_whole)
+
+
+def test_a_report_from_a_board_whose_clock_was_wrong_is_refused(whole, tmp_path, capsys):
+    report = json.loads(json.dumps(whole))
+    report["made"] = report["bundles"][0]["bench"]["made"] = "2999-01-01T00:00:00Z"
+    assert run(written(report, tmp_path), tmp_path) == 1
+    assert "made in the future: 2999-01-01T00:00:00Z, and now it is " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1", '{"format": 1, "format": 1}', '{"a": NaN}'])
