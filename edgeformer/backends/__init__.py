@@ -129,7 +129,7 @@ def open_backend(
             f"cuda_graph is {cuda_graph}, which is about TensorRT, but this would run on "
             f"onnxruntime ({reason}); leave out cuda_graph (--no-cuda-graph)"
         )
-    backend = _open_ort(bundle, threads)
+    backend = open_ort(bundle, threads)
     backend.reason = "ort: " + reason
     if backend.precision == "fp16":
         backend.reason += "; onnxruntime computes the fp16 graphs in FP32"
@@ -185,13 +185,15 @@ def why_no_trt(error: ImportError) -> str:
     )
 
 
-def _open_ort(bundle: Bundle, threads: Optional[int]) -> Backend:
+def open_ort(bundle: Bundle, threads: Optional[int], profile: Optional[str] = None) -> Any:
+    """The backend of a bundle's dialect. profile: how the path begins of a file that takes the time
+    of every node, until `end_profile` tells its name."""
     ort = ort_module()
     if STEP in bundle.manifest.graphs:
         from edgeformer.backends.ort_fused import FusedBackend
 
-        return FusedBackend(bundle, threads)
-    return ort.OrtBackend(bundle, threads)
+        return FusedBackend(bundle, threads, profile)
+    return ort.OrtBackend(bundle, threads, profile)
 
 
 def ort_module() -> Any:

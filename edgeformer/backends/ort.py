@@ -43,11 +43,13 @@ class OrtBackend(Backend):
     name = "ort"
     abilities = frozenset(("drop", "rows"))
 
-    def __init__(self, bundle: Bundle, threads: Optional[int] = None) -> None:
+    def __init__(
+        self, bundle: Bundle, threads: Optional[int] = None, profile: Optional[str] = None
+    ) -> None:
         manifest = bundle.manifest
         self.threads = default_threads() if threads is None else threads
         self.precision = manifest.precision
-        self._session = open_graph(bundle, "prefill", self.threads)
+        self._session = open_graph(bundle, "prefill", self.threads, profile)
         self._binding = self._session.io_binding()
         self._bound = (0, 0, 0)  # tokens, rows with outputs, past rows
 
@@ -113,6 +115,9 @@ class OrtBackend(Backend):
         self._check_open()
         self._cache.write(rows)
 
+    def end_profile(self) -> str:
+        return str(self._session.end_profiling())
+
     def close(self) -> None:
         self._session = self._binding = self._table = None
         self._cache = RowCache(0, 1, 0)
@@ -156,11 +161,14 @@ class OrtBackend(Backend):
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, shape, address(array))
 
 
-def open_graph(bundle: Bundle, kind: str, threads: int) -> Any:
-    """A session of one graph, whose tensors are those that the manifest lists."""
+def open_graph(bundle: Bundle, kind: str, threads: int, profile: Optional[str] = None) -> Any:
+    """A session of one graph, whose tensors are those that the manifest lists.
+
+    profile: how the path begins of a file that takes the time of every node of every run.
+    """
     check_release(bundle.manifest.min_onnxruntime)
     graph = bundle.manifest.graphs[kind]
-    session = _session(bundle.file(graph.file), graph.file, threads)
+    session = _session(bundle.file(graph.file), graph.file, threads, profile)
     _refuse_other_tensors("inputs", session.get_inputs(), graph.inputs)
     _refuse_other_tensors("outputs", session.get_outputs(), graph.outputs)
     return session
@@ -219,8 +227,12 @@ def _numbers(release: str) -> List[int]:
     return [int(part) if part.isdigit() else 0 for part in release.split(".")[:2]]
 
 
-def _session(path: Union[str, bytes], name: str, threads: int) -> Any:
+def _session(
+    path: Union[str, bytes], name: str, threads: int, profile: Optional[str] = None
+) -> Any:
     options = onnxruntime.SessionOptions()
+    if profile is not None:
+        options.enable_profiling, options.profile_file_prefix = True, profile
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = LOG_FATAL

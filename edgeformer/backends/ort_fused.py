@@ -25,11 +25,13 @@ class FusedBackend(Backend):
     name = "ort"
     abilities = frozenset(("rows",))
 
-    def __init__(self, bundle: Bundle, threads: Optional[int] = None) -> None:
+    def __init__(
+        self, bundle: Bundle, threads: Optional[int] = None, profile: Optional[str] = None
+    ) -> None:
         manifest = bundle.manifest
         self.threads = default_threads() if threads is None else threads
         self.precision = manifest.precision
-        self._session = open_graph(bundle, STEP, self.threads)
+        self._session = open_graph(bundle, STEP, self.threads, profile)
         self._binding = self._session.io_binding()
         self._bound = (0, 0)  # tokens, rows with outputs
         sizes = manifest.model
@@ -100,6 +102,9 @@ class FusedBackend(Backend):
         values = rows.values.reshape(layers, -1, kv_heads, width).transpose(0, 2, 1, 3)
         self._cache[:, :, start:stop] = values
         self._used = stop
+
+    def end_profile(self) -> str:
+        return str(self._session.end_profiling())
 
     def close(self) -> None:
         self._session = self._binding = None

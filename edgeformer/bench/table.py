@@ -20,7 +20,7 @@ load: edgeformer.load in a fresh process, files in the page cache. Other figures
 def text_of(document: Dict[str, Any]) -> str:
     """The whole report."""
     cases = document["cases"]
-    lines = _conditions(document)
+    lines = conditions_of(document)
     for start in range(0, len(cases), COLUMNS):
         lines += ["", *_block(cases[start : start + COLUMNS], document)]
     lines += _errors(cases)
@@ -33,7 +33,8 @@ def text_of(document: Dict[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _conditions(document: Dict[str, Any]) -> List[str]:
+def conditions_of(document: Dict[str, Any]) -> List[str]:
+    """The machine and the versions, in lines."""
     machine, board = document["machine"], document["machine"]["board"]
     packages = [f"{name} {it}" for name, it in sorted(machine["packages"].items()) if it]
     where = "in a container, " if machine["container"] else ""

@@ -59,7 +59,7 @@ def _done(job: Dict[str, Any], tell: Tell) -> Dict[str, Any]:
         "reason": backend.reason,
         "precision": backend.precision,
         "threads": backend.threads,
-        "packages": _packages(),
+        "packages": packages(),
         "parity": None,
     }
     if job["golden"]:
@@ -78,7 +78,7 @@ def measure(model: Any, job: Dict[str, Any], tell: Tell) -> Dict[str, Any]:
 
     _phase(tell, "warm-up")
     started = perf_counter()
-    _streamed(model, first, WARM_TOKENS)
+    streamed(model, first, WARM_TOKENS)
     found: Dict[str, Any] = {"warmup_s": perf_counter() - started}
 
     _phase(tell, "prefill")
@@ -88,7 +88,7 @@ def measure(model: Any, job: Dict[str, Any], tell: Tell) -> Dict[str, Any]:
 
     _phase(tell, "decode")
     del clock.seconds[:]
-    stats = _streamed(model, first, job["new_tokens"])
+    stats = streamed(model, first, job["new_tokens"])
     whole = list(stats.token_s)
     inside = clock.seconds[-len(whole) :]  # one step a token; those before are the prompt's
     found["token_s"] = whole
@@ -159,7 +159,7 @@ def slow_down(backend: Any, share: float) -> None:
     backend.step = slower
 
 
-def _streamed(model: Any, prompt: Sequence[int], tokens: int) -> Any:
+def streamed(model: Any, prompt: Sequence[int], tokens: int) -> Any:
     """The stats of a greedy stream of exactly so many tokens."""
     from edgeformer.generation.params import SamplingParams
 
@@ -176,7 +176,7 @@ def _streamed(model: Any, prompt: Sequence[int], tokens: int) -> Any:
 def _first_tokens(model: Any, prompt: Sequence[int]) -> List[float]:
     seconds: List[float] = []
     while len(seconds) < REPEATS and sum(seconds) < ENOUGH_S:
-        seconds.append(_streamed(model, prompt, 1).first_token_s)
+        seconds.append(streamed(model, prompt, 1).first_token_s)
     return seconds
 
 
@@ -204,7 +204,7 @@ def _by_rows(
     return found
 
 
-def _packages() -> Dict[str, Any]:
+def packages() -> Dict[str, Any]:
     """Versions of what was loaded to run the case."""
     found: Dict[str, Any] = {}
     for name in ("numpy", "onnxruntime", "tensorrt", "pycuda"):

@@ -37,6 +37,9 @@ def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
     add("--board-report", action="store_true", help="do everything that a maintainer needs of a "
         "board, unattended: build engines, check, measure; -o FOLDER gets report.json and "
         "report.html. After a power cut the same command goes on where it was")  # fmt: skip
+    add("--profile", action="store_true", help="of one bundle on ONNX Runtime: where the time of a "
+        "token goes (and of prompts, with --prompt-tokens) by operator, layer and product, bytes "
+        "read and their share of the bandwidth; what the profiler costs is told")  # fmt: skip
     return made
 
 
@@ -46,6 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from edgeformer.bench.measure import measure
     from edgeformer.bench.table import text_of
     from edgeformer.bundle import Bundle
+    from edgeformer.cli import bench_profile
 
     threads = arguments.threads
     if threads is not None and not 1 <= threads <= 1024:
@@ -57,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         _numbers("--rows", arguments.rows),
         arguments.seed,
     )
+    if arguments.profile:
+        return bench_profile.run(arguments, asked, _command())
     if arguments.board_report:
         return _board_report(arguments, asked)
     bundles = [Bundle.open(path) for path in arguments.bundles]

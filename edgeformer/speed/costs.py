@@ -1,6 +1,6 @@
 """What one step of a bundle reads, multiplies and runs, counted from its graphs."""
 
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from edgeformer.backends.rows import BUCKET
 from edgeformer.bundle import Bundle
@@ -20,6 +20,7 @@ from edgeformer.speed.nodes import compute_nodes, running_nodes
 
 PRODUCTS = ("MatMul", "Gemm", "MatMulInteger", "MatMulNBits")
 LOOKUPS = ("Gather", "GatherBlockQuantized")
+ATTENTION = "GroupQueryAttention"
 
 
 class Step(NamedTuple):
@@ -108,13 +109,35 @@ class Steps:
             self._graphs[kind] = read_graph(self._bundle.file(file), file)
         return self._graphs[kind]
 
-    def _step(self, kind: str, tokens: int, past: int) -> Step:
+    def described(self, tokens: int, past: int) -> Tuple[GraphFile, Dict[str, Value]]:
+        """The graph that takes any number of tokens, and the size of each of its values."""
+        return self._graph(self._many), self._values(self._many, tokens, past)
+
+    def stored(
+        self, graph: GraphFile, values: Dict[str, Value]
+    ) -> Iterator[Tuple[Node, Initializer, int, bool]]:
+        """Each node with each stored tensor that it reads, the bytes that it reads of it, and
+        whether these are rows that are looked up."""
+        for node in graph.nodes:
+            for index, name in enumerate(node.inputs):
+                tensor = graph.initializers.get(name)
+                if tensor is None:
+                    continue
+                size = self._bytes(tensor, node, index)
+                lines = _rows_looked_up(node, index, values)
+                if lines is not None:
+                    size = size * lines // max(1, tensor.shape[0] if tensor.shape else 1)
+                yield node, tensor, size, lines is not None
+
+    def _rows(self, kind: str, past: int) -> int:
+        if not self.onnxruntime or kind == STEP:
+            return past
+        bucket = min(BUCKET, self.manifest.capacity)
+        return max(1, -(-past // bucket)) * bucket  # as RowCache.past
+
+    def _values(self, kind: str, tokens: int, past: int) -> Dict[str, Value]:
         graph, contract = self._graph(kind), self.manifest.graphs[kind]
-        rows = past
-        if self.onnxruntime and kind != STEP:
-            bucket = min(BUCKET, self.manifest.capacity)
-            rows = max(1, -(-past // bucket)) * bucket  # as RowCache.past
-        sizes = {"T": tokens, "P": max(1, rows), "R": 1}
+        sizes = {"T": tokens, "P": max(1, self._rows(kind, past)), "R": 1}
         given = {
             spec.name: Value(
                 tuple(sizes[dim] if isinstance(dim, str) else dim for dim in spec.shape),
@@ -122,7 +145,11 @@ class Steps:
             )
             for spec in contract.inputs
         }
-        values = infer(graph, given, contract.file)
+        return infer(graph, given, contract.file)
+
+    def _step(self, kind: str, tokens: int, past: int) -> Step:
+        graph, rows = self._graph(kind), self._rows(kind, past)
+        values = self._values(kind, tokens, past)
         model = self.manifest.model
         width = 2 * model["n_layers"] * model["n_kv_heads"] * model["head_dim"]
         multiplied = sum(_multiply_adds(node, values) for node in graph.nodes)
@@ -144,17 +171,11 @@ class Steps:
         """Each stored tensor once, by its place; of those that are looked up in, the rows."""
         whole: Dict[Tuple[str, str], int] = {}
         looked_up = 0
-        for node in graph.nodes:
-            for index, name in enumerate(node.inputs):
-                tensor = graph.initializers.get(name)
-                if tensor is None:
-                    continue
-                size = self._bytes(tensor, node, index)
-                if node.operator in LOOKUPS and (index == 0 or node.operator == LOOKUPS[1]):
-                    lines = count(values[node.outputs[0]].shape[:1])
-                    looked_up += size * lines // max(1, tensor.shape[0] if tensor.shape else 1)
-                else:
-                    whole[tensor.place] = max(size, whole.get(tensor.place, 0))
+        for _, tensor, size, rows in self.stored(graph, values):
+            if rows:
+                looked_up += size
+            else:
+                whole[tensor.place] = max(size, whole.get(tensor.place, 0))
         return sum(whole.values()) + looked_up
 
     def _bytes(self, tensor: Initializer, node: Node, index: int) -> int:
@@ -174,6 +195,15 @@ class Steps:
         if self.onnxruntime:
             return 2 if DTYPES[self.manifest.precision] == "float16" else 4
         return 4 if self.precision == "fp32" else 2
+
+
+def _rows_looked_up(node: Node, index: int, values: Dict[str, Value]) -> Optional[int]:
+    """How many rows of such an input a node reads; None: all of it."""
+    if node.operator == ATTENTION:  # the tables of its rotation
+        return values[node.inputs[0]].shape[1]
+    if node.operator in LOOKUPS and (index == 0 or node.operator == LOOKUPS[1]):
+        return count(values[node.inputs[1]].shape)
+    return None
 
 
 def _stored_product(node: Node, graph: GraphFile) -> bool:

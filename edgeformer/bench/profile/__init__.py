@@ -1,0 +1,1 @@
+"""Where a step goes: the time of every node of ONNX Runtime's graph, by operator and by layer."""
