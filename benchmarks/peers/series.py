@@ -144,6 +144,7 @@ class Series:
                 case.tokens, case.versions = reply["tokens"], reply["versions"]
                 low = self.monitor.slice(at, self.monitor.now()).available_low_bytes
                 more = dict(conditions, order=order, at_s=at, available_low_bytes=low)
+                more.update(self.monitor.clocks(at, self.monitor.now()))
                 case.rounds.append(self._round(reply, more))
                 order += 1
                 self.say(f"round {index + 1} of {self.settings.rounds}, {_told(case)}")

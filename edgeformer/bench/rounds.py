@@ -89,6 +89,7 @@ def _sensed(
         "gpu_load": decode.gpu_load,
         "temperature_c": whole.temperature_c,
         "throttled": whole.throttled,
+        **monitor.clocks(stop - seconds, stop),
     }
 
 

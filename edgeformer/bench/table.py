@@ -100,6 +100,7 @@ def _rows(settings: Dict[str, Any]) -> List[Row]:
         ("least memory left", _figure("available_low_bytes", _megabytes)),
         ("energy a token", _figure("energy_j_per_token", _joules)),
         ("GPU load, decoding", _sensor("gpu_load", lambda values: f"{max(values):.0%}")),
+        ("clocks, decoding", clocks),
         ("hottest", _sensor("temperature_c", lambda values: f"{max(values):.0f} C")),
         ("throttled", _sensor("throttled", lambda values: "YES" if any(values) else "no")),
         ("noise between rounds", lambda case: _share(case, lambda s: s["noise"])),
@@ -136,6 +137,17 @@ def _sensor(name: str, shown: Callable[[List[Any]], str]) -> Callable[[Dict[str,
         return shown(values) if values else ""
 
     return cell
+
+
+def clocks(case: Dict[str, Any]) -> str:
+    """Between which values the rounds' clocks were, MHz; "" where no round tells one."""
+    told = []
+    for name, word in (("cpu_hz", "CPU"), ("gpu_hz", "GPU"), ("emc_hz", "memory")):
+        found = [turn[name] / 1e6 for turn in case["rounds"] if turn.get(name) is not None]
+        low, high = (f"{end(found):.0f}" if found else "" for end in (min, max))
+        if found:
+            told.append(f"{word} {low} MHz" if low == high else f"{word} {low} to {high} MHz")
+    return ", ".join(told)
 
 
 def _tail(case: Dict[str, Any]) -> str:

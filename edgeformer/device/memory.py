@@ -31,6 +31,13 @@ def process_memory(pid: Optional[int] = None, root: str = "/") -> ProcessMemory:
     return ProcessMemory(status.get("VmRSS"), status.get("VmHWM"), _huge(folder))
 
 
+def rss_now(pid: int, root: str = "/") -> Optional[int]:
+    """Bytes of a process's memory, cheap enough for every sample; None once it has ended."""
+    words = (files.text(root, "proc", str(pid), "statm") or "").split()
+    pages = int(words[1]) if len(words) > 1 and words[1].isdigit() else 0
+    return pages * os.sysconf("SC_PAGE_SIZE") or None
+
+
 def _huge(folder: str) -> Optional[int]:
     """Kernel 4.14 sums it up; the Nano's 4.9 tells it mapping by mapping."""
     rollup = _fields(files.text(folder, "smaps_rollup"))

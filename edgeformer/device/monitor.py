@@ -4,10 +4,10 @@ import threading
 from time import CLOCK_THREAD_CPUTIME_ID, clock_gettime, perf_counter
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from edgeformer.device import board, files, heat, rails
+from edgeformer.device import board, clocks, files, heat, rails
 from edgeformer.device.follow import Follower, find_tegrastats
-from edgeformer.device.memory import machine_memory
-from edgeformer.device.tegrastats import parse
+from edgeformer.device.memory import machine_memory, rss_now
+from edgeformer.device.tegrastats import Reading, parse
 
 HEAT_EVERY = 5  # samples: heat and throttling change slowly and take the most files to read
 NOTHING = parse("")
@@ -30,7 +30,8 @@ class Monitor:
 
     Times are seconds since it began: `monitor.now()`, or `monitor.at(stamp)` of another process's
     `time.perf_counter()`, which Linux counts from the same moment for all. What runs may be named
-    in `monitor.case` and `monitor.phase`; samples from then on carry the names.
+    in `monitor.case` and `monitor.phase`; samples from then on carry the names, and the memory of
+    the process that `monitor.processes` has for that case.
     """
 
     def __init__(
@@ -41,11 +42,13 @@ class Monitor:
         self.interval_s, self.root = interval_s, root
         self.case: Optional[str] = None
         self.phase: Optional[str] = None
+        self.processes: Dict[str, int] = {}  # number of each case's process
         self.samples: List[Dict[str, Any]] = []
         self.cost_s = 0.0  # CPU seconds that the samples took
         self._throttled: List[Tuple[float, bool]] = []
         self._watts, counted = rails.board_meter(root)
         self._gpu = board.gpu_load_path(root)
+        self._clocks = clocks.Clocks(root)
         self._zones, self._cooling = heat.zone_paths(root), heat.cooling_paths(root)
         self._program = find_tegrastats() if tegrastats is None and root == "/" else tegrastats
         self.power_source = f"INA3221, {counted}" if counted else None
@@ -104,18 +107,28 @@ class Monitor:
             if slowed is not None:
                 self._throttled.append((at, slowed))
         load = files.number(self._gpu) if self._gpu else None
+        case = self.case
+        process = self.processes.get(case) if case is not None else None
         self.samples.append(
             {
                 "t_s": round(at, 4),
                 "available_bytes": machine_memory(self.root).available_bytes,
-                "case": self.case,
+                "case": case,
                 "phase": self.phase,
                 "power_w": watts,
                 "gpu_load": told.gpu_load if load is None else load / 1000,
                 "temperature_c": self._degrees,
                 "cpu_load": self._cpu_load(),
+                "rss_bytes": None if process is None else rss_now(process, self.root),
+                **self._clock(told),
             }
         )
+
+    def _clock(self, told: Reading) -> Dict[str, Optional[int]]:
+        """By the kernel's files, and what they lack by tegrastats."""
+        by_line = (clocks.median_hz(told.cores_hz), told.gpu_hz, told.memory_hz)
+        by_file = self._clocks.read().items()
+        return {k: line if hz is None else hz for (k, hz), line in zip(by_file, by_line)}
 
     def _cpu_load(self) -> Optional[float]:
         """Share of the time of all CPUs since the last sample; the first sample has none."""
@@ -145,6 +158,15 @@ class Monitor:
             max((value for _, value in _series(inside, "temperature_c")), default=None),
             self._slowed(t0, t1),
         )
+
+    def clocks(self, t0: float, t1: float) -> Dict[str, Optional[int]]:
+        """The mean of each clock from t0 to t1, Hz, under the samples' names."""
+        found: Dict[str, Optional[int]] = {}
+        inside = [sample for sample in list(self.samples) if t0 <= sample["t_s"] <= t1]
+        for name in (clocks.CPUS, clocks.GPU, clocks.MEMORY):
+            told = [value for _, value in _series(inside, name)]
+            found[name] = round(sum(told) / len(told)) if told else None
+        return found
 
     def _slowed(self, t0: float, t1: float) -> Optional[bool]:
         # Asked every few samples: a short slice has what was told just before and after it.

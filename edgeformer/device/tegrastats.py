@@ -11,6 +11,7 @@ from typing import Dict, List, NamedTuple, Optional, Tuple, Union
 
 LONGEST = 1 << 14  # characters of a line; a real one has about 600
 MIB = 1 << 20
+MEGA = 1000000
 HOTTEST = 200.0  # degrees C; and a sensor that is off tells -256
 COLDEST = -60.0
 
@@ -19,7 +20,7 @@ _STAMP = re.compile(r"[\d: -]{1,20}(?=RAM )", re.ASCII)  # whole, or what is lef
 _BEGINNING = re.compile(r"\d\d-\d\d-\d{4} \d\d:|RAM {1,4}\d{1,7}/\d{1,7}MB", re.ASCII)
 _MEMORY = re.compile(r"(?<!\S)(RAM|SWAP) (\d{1,7})/(\d{1,7})MB(?!\S)", re.ASCII)
 _CPU = re.compile(r"(?<!\S)CPU \[([^\[\]]{1,2000})\](?!\S)", re.ASCII)
-_CORE = re.compile(r"(\d{1,3})%@\d{1,5}\Z", re.ASCII)
+_CORE = re.compile(r"(\d{1,3})%@(\d{1,5})\Z", re.ASCII)
 _LOAD = re.compile(r"(?<!\S)(GR3D|EMC)_FREQ (\d{1,3})%(?=[@\s]|\Z)", re.ASCII)
 _CLOCK = re.compile(
     r"(?<!\S)(GR3D|EMC)_FREQ (?:\d{1,3}%)?@(?:\[(\d{1,5})(?:,\d{1,5})*\]|(\d{1,5}))(?=\s)", re.ASCII
@@ -44,6 +45,7 @@ class Reading(NamedTuple):
     ram_total_bytes: Optional[int]
     swap_used_bytes: Optional[int]
     cores: Tuple[Optional[float], ...]  # each core's load; None: that core is off
+    cores_hz: Tuple[Optional[int], ...]  # its clock
     gpu_load: Optional[float]
     gpu_hz: Optional[int]
     memory_load: Optional[float]  # of the memory controller, EMC
@@ -63,12 +65,14 @@ def parse(line: Union[bytes, str]) -> Reading:
     text = _BLANKS.sub(" ", _one_line(text[:LONGEST]))
     memory = _once(_MEMORY, text, _bytes_of)
     loads = _once(_LOAD, text, lambda found: _share(found.group(2)))
-    clocks = _once(_CLOCK, text, lambda found: int(found.group(2) or found.group(3)) * 1000000)
+    clocks = _once(_CLOCK, text, lambda found: int(found.group(2) or found.group(3)) * MEGA)
+    cores = _cores(text)
     return Reading(
         ram_used_bytes=memory.get("RAM", (None, None))[0],
         ram_total_bytes=memory.get("RAM", (None, None))[1],
         swap_used_bytes=memory.get("SWAP", (None, None))[0],
-        cores=_cores(text),
+        cores=tuple(core[0] if core else None for core in cores),
+        cores_hz=tuple(core[1] if core else None for core in cores),
         gpu_load=loads.get("GR3D"),
         gpu_hz=clocks.get("GR3D"),
         memory_load=loads.get("EMC"),
@@ -103,18 +107,22 @@ def _share(percent: str) -> Optional[float]:
     return int(percent) / 100 if int(percent) <= 100 else None
 
 
-def _cores(text: str) -> Tuple[Optional[float], ...]:
+def _cores(text: str) -> List[Optional[Tuple[float, int]]]:
+    """(load, clock) of each core; None: it is off."""
     found = _CPU.findall(text)
     if len(found) != 1:
-        return ()
-    cores = []
+        return []
+    cores: List[Optional[Tuple[float, int]]] = []
     for word in found[0].split(","):
         core = _CORE.match(word)
         load = _share(core.group(1)) if core else None
-        if load is None and word != "off":
-            return ()  # one core is garbage, and which are the others is not known
-        cores.append(load)
-    return tuple(cores)
+        if core is not None and load is not None:
+            cores.append((load, int(core.group(2)) * MEGA))
+        elif word == "off":
+            cores.append(None)
+        else:
+            return []  # one core is garbage, and which are the others is not known
+    return cores
 
 
 def _degrees(found) -> Optional[float]:

@@ -117,8 +117,17 @@ def test_the_text_has_a_unit_at_every_figure_and_says_what_tokens_are():
         "DIED: tiny-rope n8 ort: round 2",
     ):
         assert wanted in text, text
-    assert "energy" not in text  # nobody measured it
+    assert "energy" not in text and "clocks" not in text  # nobody measured them
     assert max(map(len, text.splitlines())) <= 100
+
+
+def test_the_text_tells_between_which_clocks_a_case_ran():
+    made = document()
+    for one, hz in zip(made["cases"][0]["rounds"], (1479000000, 921600000)):
+        one.update(cpu_hz=hz, gpu_hz=None, emc_hz=1600000000)
+    (line,) = [line for line in text_of(made).splitlines() if line.startswith("clocks")]
+    assert "CPU 922 to 1479 MHz, memory 1600 MHz" in line
+    documents.check(made)
 
 
 def test_the_text_of_a_run_that_measured_nothing_is_a_text():

@@ -41,6 +41,17 @@ def test_table_gives_each_figure_with_its_unit(tmp_path, capsys):
     assert "16: 20.5 ms" in row and "100 MB" in row and "50 %" in row
 
 
+def test_clocks_stand_beside_the_figures_where_they_are_known(tmp_path, capsys):
+    made = board_document()
+    _, out, _ = compared(capsys, save(tmp_path, "a.json", made))
+    assert "clocks" not in out.partition("| case | parity")[2].partition("\n")[0]
+    for index, turn in enumerate(made["cases"][1]["rounds"]):
+        turn.update(cpu_hz=1479000000, gpu_hz=76800000 if index == 4 else 921600000, emc_hz=None)
+    _, out, _ = compared(capsys, save(tmp_path, "a.json", made))
+    assert cells(out, "tiny fp32 trt")[-1] == "CPU 1479 MHz, GPU 77 to 922 MHz"
+    assert cells(out, "tiny fp32 ort")[-1] == "–"
+
+
 def test_ratio_stands_with_its_interval_and_confidence(tmp_path, capsys):
     _, out, _ = compared(capsys, save(tmp_path, "a.json", board_document()))
     assert cells(out, TRT_ORT)[1:] == ["1", "0.500 (0.490–0.510)", "99.8 %", "–"]

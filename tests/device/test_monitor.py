@@ -72,7 +72,8 @@ def test_a_nano_is_sampled_from_its_files(tmp_path):
     assert monitor.power_source == "INA3221, POM_5V_IN"
     assert len(monitor.samples) >= 10
     names = {"t_s", "available_bytes", "case", "phase", "power_w", "gpu_load", "temperature_c"}
-    assert set(monitor.samples[-1]) == names | {"cpu_load"}
+    names |= {"cpu_load", "rss_bytes", "cpu_hz", "gpu_hz", "emc_hz"}
+    assert set(monitor.samples[-1]) == names
     cut = monitor.slice(0.05, 0.35)
     assert cut.power_w == pytest.approx(3.014)
     assert cut.energy_j == pytest.approx(3.014 * 0.3)
@@ -119,6 +120,24 @@ def test_samples_carry_what_was_running(tmp_path):
     seen = [(sample["case"], sample["phase"]) for sample in monitor.samples]
     assert seen[0] == (None, None)
     assert seen[-1] == ("tiny ort", "decode")
+
+
+def test_samples_carry_the_memory_of_the_case_that_runs(tmp_path):
+    code = "import time; held = bytearray(50 << 20); print(1, flush=True); time.sleep(60)"
+    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    with child.stdout:
+        child.stdout.readline()
+        with Monitor(0.02) as monitor:
+            monitor.processes["tiny ort"] = child.pid
+            time.sleep(0.1)
+            monitor.case = "tiny ort"
+            time.sleep(0.2)
+            child.kill()
+            child.wait()
+            time.sleep(0.1)
+    seen = [sample["rss_bytes"] for sample in monitor.samples]
+    assert seen[0] is None and seen[-1] is None
+    assert 50 << 20 < max(rss for rss in seen if rss is not None) < 150 << 20
 
 
 def test_throttling_in_a_slice_is_told_of_that_slice_alone(tmp_path):
@@ -252,3 +271,29 @@ def test_times_of_another_process_are_placed_in_this_run():
         before = monitor.now()
         told = subprocess.check_output([sys.executable, "-c", code])
         assert before <= monitor.at(float(told)) <= monitor.now()
+
+
+def test_tegrastats_tells_the_clocks_that_no_file_tells(tmp_path):
+    program = boards.tegrastats(tmp_path, "xaviernx-r35")
+    root = str(tmp_path / "bare")
+    boards.write(root, "proc/meminfo", boards.MEMINFO)
+    monitor = sampled(root, seconds=0.8, tegrastats=program)
+    wanted = {"cpu_hz": 1190 * 10**6, "gpu_hz": 114 * 10**6, "emc_hz": 204 * 10**6}
+    assert monitor.clocks(0.4, 0.75) == wanted
+    assert {key: monitor.samples[-1][key] for key in wanted} == wanted
+    monitor = sampled(boards.pc(tmp_path / "pc"), seconds=0.8, tegrastats=program)
+    assert monitor.clocks(0.4, 0.75) == dict(wanted, cpu_hz=1200 * 10**6)
+
+
+def test_a_clock_that_changes_is_told_as_its_mean(tmp_path):
+    root = boards.orin_nano(tmp_path)
+    with Monitor(0.02, root=root) as monitor:
+        time.sleep(0.25)
+        low = monitor.now()
+        boards.write(root, boards.ORIN_GPU + "cur_freq", "918000000")
+        high = monitor.now()
+        time.sleep(0.25)
+    assert monitor.clocks(0.0, low)["gpu_hz"] == 306 * 10**6
+    assert monitor.clocks(high, monitor.now())["gpu_hz"] == 918 * 10**6
+    assert 306 * 10**6 < monitor.clocks(0.0, monitor.now())["gpu_hz"] < 918 * 10**6
+    assert set(monitor.clocks(-2.0, -1.0).values()) == {None}

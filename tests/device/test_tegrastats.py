@@ -4,6 +4,7 @@ import random
 
 import pytest
 
+from edgeformer.device.clocks import median_hz
 from edgeformer.device.rails import board_watts
 from edgeformer.device.tegrastats import parse
 from tests.device.samples import SAMPLES
@@ -33,6 +34,29 @@ EXPECTED = {
     "agxorin-r36-root": (29114, 12, 0, 0, 305, 1, 53.062, 6, 3, 12.377),
     "agxorin-r39-root": (20642, 12, 0, 12, 1300, 3, 52.968, 4, 3, 13.907),
 }
+# The same of clocks (MHz): the median of the cores that are on, the lower one of two; the memory's.
+CLOCKS = {
+    "nano-r32-user": (102, None),
+    "nano-r32-root": (102, 204),
+    "nano-r32-idle": (204, 204),
+    "nano-jp461": (1224, 1600),
+    "nano-r32-busy": (1479, 1600),
+    "nano-r32-5w": (518, 1600),
+    "nano-r32-vic": (102, 204),
+    "nano-r321-noswap": (102, 204),
+    "orinnx-r35-root": (729, 2133),
+    "agxorin-r35-root": (729, 204),
+    "agxorin-r35-user": (729, None),
+    "xaviernx-r35": (1190, 204),
+    "orinnano-r36-idle": (1420, None),
+    "orinnano-r3643": (729, None),
+    "orinnano-r36-headless": (729, None),
+    "orinnano-r36-clocks": (1344, None),
+    "orinnano-r36-loaded": (729, None),
+    "orinnano4-r36-root": (729, 2133),
+    "agxorin-r36-root": (2201, 2133),
+    "agxorin-r39-root": (2201, 3199),
+}
 
 
 def told(line):
@@ -55,18 +79,17 @@ def told(line):
 
 def facts(reading):
     """Every single thing that a reading claims."""
-    found = {(field, str(value)) for field, value in reading._asdict().items() if field == "cores"}
-    found = {fact for fact in found if reading.cores}
+    found = set()
     for field, value in reading._asdict().items():
         if isinstance(value, dict):
             found |= {(field, name, number) for name, number in value.items()}
-        elif field != "cores" and value is not None:
+        elif value is not None and value != ():
             found.add((field, value))
     return found
 
 
 def test_there_is_an_expectation_for_every_sample():
-    assert set(EXPECTED) == set(SAMPLES)
+    assert set(EXPECTED) == set(SAMPLES) == set(CLOCKS)
     assert len(SAMPLES) == 20
 
 
@@ -74,6 +97,15 @@ def test_there_is_an_expectation_for_every_sample():
 def test_every_published_line_is_read(name):
     assert told(SAMPLES[name]) == EXPECTED[name]
     assert told(SAMPLES[name].encode("ascii") + b"\n") == EXPECTED[name]
+
+
+@pytest.mark.parametrize("name", sorted(SAMPLES))
+def test_clocks_of_cores_and_memory_are_read_from_every_line(name):
+    reading = parse(SAMPLES[name])
+    cpu, memory = CLOCKS[name]
+    assert median_hz(reading.cores_hz) == cpu * 10**6
+    assert reading.memory_hz == (None if memory is None else memory * 10**6)
+    assert [hz is None for hz in reading.cores_hz] == [load is None for load in reading.cores]
 
 
 def test_a_line_of_the_five_watt_mode_tells_which_cores_are_off():

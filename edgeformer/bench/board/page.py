@@ -3,6 +3,8 @@
 from html import escape
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
+from edgeformer.bench.table import clocks
+
 Value = Dict[str, Any]
 MIB = 1 << 20
 
@@ -136,7 +138,8 @@ def _case(case: Value, most: float) -> List[str]:
     length = min(first, key=int)
     low, energy = found["available_low_bytes"], found["energy_j_per_token"]
     degrees = [r["temperature_c"] for r in case["rounds"] if r["temperature_c"] is not None]
-    slowed = any(turn["throttled"] for turn in case["rounds"])
+    notes = ["slowed by heat" if any(turn["throttled"] for turn in case["rounds"]) else ""]
+    notes += ["" if case["parity"]["passed"] else "tokens NOT as exported", clocks(case)]
     return [
         case["name"],
         f"{speed['median']:.4g} ({speed['low']:.4g} to {speed['high']:.4g})",
@@ -145,8 +148,7 @@ def _case(case: Value, most: float) -> List[str]:
         _number(low and low["median"] / MIB),
         _number(energy and energy["median"]),
         f"{max(degrees):.0f} C" if degrees else "-",
-        ("slowed by heat " if slowed else "")
-        + ("" if case["parity"]["passed"] else "tokens NOT as exported"),
+        "; ".join(note for note in notes if note),
     ]
 
 
