@@ -5,7 +5,7 @@ import os
 from typing import List, NamedTuple, Optional, Tuple
 
 from edgeformer.bench import document as documents
-from report import drawing, markdown, plots, ratios, tables
+from report import drawing, markdown, plots, ratios, tables, timeline
 from report.runs import Machine, Run, beside, differences, shown
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -146,10 +146,11 @@ def _over_context_and_time(runs: List[Run]) -> List[Part]:
         Part(
             "memory",
             "Memory over time",
-            "Free memory of the whole machine; a shaded band is every second case.",
-            plots.memory(runs),
+            "Free memory of the whole machine, and what each case's process had; a shaded band is "
+            "every second case.",
+            timeline.memory(runs),
             None,
-            "No run holds samples of free memory.",
+            "No run holds samples of memory.",
         ),
         Part(
             "roofline",

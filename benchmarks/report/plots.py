@@ -3,8 +3,6 @@
 import re
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from matplotlib.ticker import FuncFormatter
-
 from report import drawing, figures, ratios, style, tables
 from report.drawing import INK, Plot
 from report.runs import Case, Run, shown
@@ -203,54 +201,6 @@ def rows_in_use(runs: Sequence[Run]) -> Optional[Plot]:
     heights = [3.0 + 0.25 * min(len(same), MOST_LINES) for _, same in models]
     svg = drawing.drawn(heights, [panel(model, same) for model, same in models])
     return Plot(svg, "Time per token against the rows in use. " + ". ".join(told))
-
-
-def memory(runs: Sequence[Run]) -> Optional[Plot]:
-    """Free memory while each run went on; a band of shade where another case began."""
-    shown_runs = [run for run in runs if len(_free(run)) > 1]
-    if not shown_runs:
-        return None
-    told = []
-
-    def panel(run: Run) -> Callable[[Any], None]:
-        points = _free(run)
-        low = min(points, key=lambda point: point[1])
-        told.append(
-            f"Run {run.number}: from {points[0][1]:.0f} MB down to {low[1]:.0f} MB after "
-            f"{low[0]:.0f} s, at the end {points[-1][1]:.0f} MB"
-        )
-
-        def draw(axes: Any) -> None:
-            for start, stop in _every_other_case(run):
-                axes.axvspan(start, stop, color=INK, alpha=0.07, linewidth=0)
-            axes.plot(*zip(*points), color=style.BLUE)
-            axes.plot(*low, marker="v", color=style.VERMILLION, linestyle="none")
-            axes.margins(y=0.15)
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:,.0f}"))
-            axes.set_title(f"run {run.number}, lowest: {low[1]:,.0f} MB", loc="left")
-            axes.set_xlabel("seconds since the run began")
-            axes.set_ylabel("MB free")
-            axes.grid(True)
-
-        return draw
-
-    svg = drawing.drawn([2.8] * len(shown_runs), [panel(run) for run in shown_runs])
-    return Plot(svg, "Free memory of the machine over time. " + ". ".join(told))
-
-
-def _free(run: Run) -> List[Tuple[float, float]]:
-    known = [s for s in run.document["samples"] if s["available_bytes"] is not None]
-    return [(sample["t_s"], sample["available_bytes"] / 1e6) for sample in known]
-
-
-def _every_other_case(run: Run) -> List[Tuple[float, float]]:
-    """(from, to) in seconds of every second stretch of samples in which one case ran."""
-    spans = []  # type: List[List[Any]]
-    for sample in run.document["samples"]:
-        if not spans or spans[-1][2] != sample["case"]:
-            spans.append([sample["t_s"], sample["t_s"], sample["case"]])
-        spans[-1][1] = sample["t_s"]
-    return [(start, stop) for start, stop, case in spans[1::2] if case is not None]
 
 
 def _by_rows(case: Case) -> List[Tuple[float, float]]:

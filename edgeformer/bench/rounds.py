@@ -61,10 +61,14 @@ def _with_turn(
     def on_phase(name: str) -> None:
         monitor.phase = name
 
+    def on_start(process: int) -> None:
+        monitor.processes[case.name] = process
+
     monitor.case, monitor.phase = case.name, "start"
     at = monitor.now()
-    turn = take_turn(_job(case, settings, golden=not known.rounds), on_phase)
+    turn = take_turn(_job(case, settings, golden=not known.rounds), on_phase, on_start)
     end = monitor.now()
+    del monitor.processes[case.name]  # the number may become another process's
     if turn.done is None:
         where = f"round {len(known.rounds) + 1}: {turn.error}"
         return known._replace(error=turn.error if turn.refused else where, refused=turn.refused)

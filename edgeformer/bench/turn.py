@@ -31,13 +31,18 @@ class Turn(NamedTuple):
     phases: Phases
 
 
-def take_turn(job: Dict[str, Any], on_phase: Callable[[str], None]) -> Turn:
-    """Do a job in a fresh process. Ctrl-C ends it, too."""
+def take_turn(
+    job: Dict[str, Any],
+    on_phase: Callable[[str], None],
+    on_start: Callable[[int], None] = lambda process: None,
+) -> Turn:
+    """Do a job in a fresh process, of whose number `on_start` is told. Ctrl-C ends it, too."""
     command = [sys.executable, "-c", _START.format(_ROOT, os.getpid())]
     with tempfile.TemporaryFile() as printed:  # a pipe that nobody empties would stop the child
         child = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
         )
+        on_start(child.pid)
         watch = _Watch(child)
         try:
             phases, answer = _follow(child, job, on_phase, watch)

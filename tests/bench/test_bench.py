@@ -60,6 +60,11 @@ def test_a_run_tells_one_document_that_is_what_the_schema_says(tmp_path):
     assert machine["bandwidth_bytes_per_s"]["threads"] == 1
     assert 0 < rope["summary"]["roofline_share"] < 2
     assert {sample["case"] for sample in found["samples"]} >= {rope["name"], int8["name"]}
+    for case in (rope, int8):
+        own = [sample for sample in found["samples"] if sample["case"] == case["name"]]
+        seen = [sample["rss_bytes"] for sample in own if sample["rss_bytes"] is not None]
+        peak = max(turn["peak_rss_bytes"] for turn in case["rounds"])
+        assert seen and 0.2 * peak < max(seen) <= peak
     assert [c["why"] for c in found["comparisons"]][:1] == [
         "2 rounds of both; an interval of 99.8% needs 10"
     ]

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import compare
 import numpy as np
 import pytest
-from report import drawing, page, runs, style
+from report import drawing, page, runs, style, timeline
 
 from tests.bench.documents import settled
 from tests.benchmarks.samples import HOSTILE, board_document, model_case, rounds, save
@@ -78,11 +78,39 @@ def test_all_that_issue_asks_for_is_drawn_with_conditions_and_words(tmp_path, ca
     found = Page(page_of(tmp_path, board_document()))
     pictures = [svg for svg in found.all("svg") if svg.get("role") == "img"]
     assert len(pictures) == len(found.all("figcaption")) == 6
-    for words in ("Ratios between", "Size of", "Time per token of", "rows in use", "Free memory"):
+    for words in (
+        "Ratios between",
+        "Size of",
+        "Time per token of",
+        "rows in use",
+        "Memory over time. Free",
+    ):
         assert [svg for svg in pictures if words in svg["aria-label"]], words
     assert [svg for svg in pictures if "roofline. tiny fp32 ort: 50 %" in svg["aria-label"]]
     for condition in ("onnxruntime 1.10.0", "Python 3.6.15", "rounds 10", "2026-11-30T15:00:00Z"):
         assert found.text.count(condition) >= 6, condition
+
+
+def test_memory_of_each_process_is_drawn_over_time_and_broken_between_rounds(tmp_path, capsys):
+    made = board_document()
+    names = [case["name"] for case in made["cases"]]
+    text = page_of(tmp_path, made)
+    assert "Memory of the processes" not in text  # of an older version
+    sample = made["samples"][0]
+    made["samples"] = [
+        dict(sample, t_s=0.5 * i, case=names[i // 3 % 3], rss_bytes=10**8 + i % 3 * 10**7)
+        for i in range(36)
+    ]
+    for case in made["cases"]:
+        for index, turn in enumerate(case["rounds"]):
+            turn["at_s"] = 4.5 * index + 1.5 * names.index(case["name"])
+    found = Page(page_of(tmp_path, made))
+    (told,) = [svg["aria-label"] for svg in found.all("svg") if "Memory over" in str(svg)]
+    assert "processes in run 1: tiny fp32 ort up to 120 MB, tiny fp32 trt up to 120 MB" in told
+    run = runs.Run(1, "a.json", made)
+    points = timeline._lines(run, names[1])
+    assert len(points) == 12 + 3  # four rounds, with a break between each two
+    assert [place for place, point in enumerate(points) if point[0] != point[0]] == [3, 7, 11]
 
 
 def test_share_of_the_roofline_stands_with_the_bandwidth_it_is_of(tmp_path, capsys):
