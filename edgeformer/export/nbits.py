@@ -10,10 +10,12 @@ import dataclasses
 import numpy as np
 import onnx
 
+from edgeformer.contract import STEP
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.clean import Weight
 from edgeformer.export.graphs import Traced
 from edgeformer.nn.quantize import Blocks
+from edgeformer.nn.quantize.offsets import joined
 
 DOMAIN = "com.microsoft"
 TRANSPOSED = ".transpose"  # how `clean` names the weight of a plain product
@@ -38,7 +40,7 @@ def with_blocks(
             continue
         name = _parameter(traced, found[0])
         used.add(name)
-        made, parts = _replaced(node, found[0], name, blocks[name], accuracy_level)
+        made, parts = _replaced(traced, node, found[0], name, blocks[name], accuracy_level)
         nodes += made
         weights.update(parts)
     if lost := sorted(set(blocks) - used):
@@ -55,13 +57,17 @@ def _parameter(traced: Traced, value: str) -> str:
 
 
 def _replaced(
-    node: onnx.NodeProto, value: str, name: str, blocks: Blocks, accuracy_level: int
+    traced: Traced,
+    node: onnx.NodeProto,
+    value: str,
+    name: str,
+    blocks: Blocks,
+    accuracy_level: int,
 ) -> tuple[list[onnx.NodeProto], dict[str, Weight]]:
-    packed = blocks.packed()
     if node.op_type == "Gather" and node.input[0] == value:
-        return _gather(node, name, blocks, packed)
+        return _gather(node, name, blocks)
     if node.op_type == "MatMul" and node.input[1] == value and value.endswith(TRANSPOSED):
-        return _product(node, name, blocks, packed, accuracy_level)
+        return _product(traced, node, name, blocks, accuracy_level)
     attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
     if (
         node.op_type == "Gemm"
@@ -70,8 +76,8 @@ def _replaced(
         and not attributes.get("transA", 0)
         and attributes.get("alpha", 1.0) == 1.0
     ):
-        made, parts = _product(node, name, blocks, packed, accuracy_level)
-        if len(node.input) > 2 and node.input[2] and attributes.get("beta", 1.0) != 0.0:
+        made, parts = _product(traced, node, name, blocks, accuracy_level)
+        if _adds(traced, node, attributes):
             made[-1].output[0] = node.output[0] + ".product"
             made.append(
                 onnx.helper.make_node(
@@ -88,8 +94,17 @@ def _replaced(
     )
 
 
+def _adds(traced: Traced, node: onnx.NodeProto, attributes: dict[str, object]) -> bool:
+    """Whether a Gemm's third input adds anything: a head without a bias has a zero there."""
+    if len(node.input) < 3 or not node.input[2] or attributes.get("beta", 1.0) == 0.0:
+        return False
+    bias = traced.weights.get(node.input[2])
+    constant = bias is not None and not bias.name  # others are known once they are loaded
+    return not (constant and not bias.array().any())
+
+
 def _gather(
-    node: onnx.NodeProto, name: str, blocks: Blocks, packed: dict[str, np.ndarray]
+    node: onnx.NodeProto, name: str, blocks: Blocks
 ) -> tuple[list[onnx.NodeProto], dict[str, Weight]]:
     rows, width = blocks.shape
     if blocks.offsets is not None:
@@ -102,7 +117,7 @@ def _gather(
             f"{blocks.format.block}; leave it out, or choose --precision int8-dynamic"
         )
     # The very bytes of the product's matrix, so that a tied table is stored once.
-    parts = {key: array.reshape(rows, -1) for key, array in packed.items()}
+    parts = {key: array.reshape(rows, -1) for key, array in blocks.packed().items()}
     inputs = [f"{name}.{key}.rows" for key in parts]
     made = onnx.helper.make_node(
         "GatherBlockQuantized",
@@ -119,16 +134,27 @@ def _gather(
 
 
 def _product(
-    node: onnx.NodeProto,
-    name: str,
-    blocks: Blocks,
-    packed: dict[str, np.ndarray],
-    accuracy_level: int,
+    traced: Traced, node: onnx.NodeProto, name: str, blocks: Blocks, accuracy_level: int
 ) -> tuple[list[onnx.NodeProto], dict[str, Weight]]:
+    made, parts, x = [], {}, node.input[0]
+    if blocks.offsets is not None:
+        if blocks.inputs % blocks.format.block:
+            raise EdgeformerError(
+                f"{name} has {blocks.inputs} inputs, no whole blocks of {blocks.format.block}"
+            )
+        whole = joined(blocks)
+        # [1, T, inputs] in the graph of dialect `ort` but for its head, which is no MatMul
+        deep = traced.contract.file == f"{STEP}.onnx" and node.op_type == "MatMul"
+        made, parts = _means(node, name, blocks, deep)
+        x, blocks = node.output[0] + ".inputs", whole.blocks
+        inputs = [node.input[0], *[node.output[0] + ".means"] * whole.copies]
+        concat = onnx.helper.make_node("Concat", inputs, [x], name=node.name + ".Concat", axis=-1)
+        made.append(concat)
+    packed = blocks.packed()
     outputs, inputs = blocks.shape
-    made = onnx.helper.make_node(
+    product = onnx.helper.make_node(
         "MatMulNBits",
-        [node.input[0], *(f"{name}.{key}" for key in packed)],
+        [x, *(f"{name}.{key}" for key in packed)],
         list(node.output),
         name=node.name,
         domain=DOMAIN,
@@ -138,40 +164,26 @@ def _product(
         block_size=blocks.format.block,
         accuracy_level=accuracy_level,
     )
-    parts = _stored(name, packed, "")
-    if blocks.offsets is None:
-        return [made], parts
-    added, offsets = _offsets(node, name, blocks)
-    made.output[0] = node.output[0] + ".steps"
-    return [made, *added], parts | offsets
+    return [*made, product], parts | _stored(name, packed, "")
 
 
-def _offsets(
-    node: onnx.NodeProto, name: str, blocks: Blocks
+def _means(
+    node: onnx.NodeProto, name: str, blocks: Blocks, deep: bool
 ) -> tuple[list[onnx.NodeProto], dict[str, Weight]]:
-    """What a number that is added to all weights of a block adds: itself times the block's sum."""
-    count, block = blocks.scales.shape[1], blocks.format.block
-    if blocks.inputs != count * block:
-        raise EdgeformerError(f"{name} has {blocks.inputs} inputs, no whole blocks of {block}")
-    out = node.output[0]
-    weights = {
-        f"{name}.blocks": np.array([-1, count, block], np.int64),
-        f"{name}.axis": np.array([2], np.int64),
-        f"{name}.offsets": blocks.offsets.t().contiguous().numpy(),  # [blocks, outputs]
-    }
-    split, axis, offsets = weights
-    made = [
-        ("Reshape", [node.input[0], split], out + ".split"),  # [T, blocks, block]
-        ("ReduceSum", [out + ".split", axis], out + ".sums"),  # [T, blocks]
-        ("MatMul", [out + ".sums", offsets], out + ".offsets"),
-        ("Add", [out + ".steps", out + ".offsets"], out),
-    ]
-    nodes = []
-    for operator, inputs, output in made:
-        keep = {"keepdims": 0} if operator == "ReduceSum" else {}
-        label = f"{node.name}.{operator}"
-        nodes.append(onnx.helper.make_node(operator, inputs, [output], name=label, **keep))
-    return nodes, {key: Weight(key, lambda array=array: array) for key, array in weights.items()}
+    """The mean of each block of inputs, [T, blocks]; of a `deep` input [1, T, blocks], in one."""
+    x, out, block = node.input[0], node.output[0] + ".means", blocks.format.block
+    if deep:
+        label, sizes = f"{node.name}.AveragePool", [block]
+        pool = {"name": label, "kernel_shape": sizes, "strides": sizes}
+        return [onnx.helper.make_node("AveragePool", [x], [out], **pool)], {}
+    sizes, split = np.array([-1, blocks.inputs // block, block], np.int64), f"{name}.blocks"
+    mean = {"axes": [2], "keepdims": 0}
+    return [
+        onnx.helper.make_node("Reshape", [x, split], [out + ".split"], name=f"{node.name}.Reshape"),
+        onnx.helper.make_node(
+            "ReduceMean", [out + ".split"], [out], name=f"{node.name}.ReduceMean", **mean
+        ),
+    ], {split: Weight(split, lambda: sizes)}
 
 
 def _stored(name: str, parts: dict[str, np.ndarray], suffix: str) -> dict[str, Weight]:

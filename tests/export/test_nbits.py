@@ -11,11 +11,14 @@ import pytest
 import torch
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.export.graphs import assemble, trace
+from edgeformer.export.fused_run import FusedRun
+from edgeformer.export.graphs import assemble, trace, trace_fused
 from edgeformer.export.nbits import FLOAT_ACTIVATIONS, with_blocks
+from edgeformer.export.parity import open_graph
 from edgeformer.export.weights import WeightsFile
 from edgeformer.nn.quantize import Format
 from edgeformer.nn.quantize.decoder import quantize_decoder
+from edgeformer.nn.quantize.offsets import joined
 from tests.nn.choices import choice_decoder
 
 
@@ -109,18 +112,36 @@ def test_onnx_knows_the_graph_to_be_whole(tmp_path):
     onnx.checker.check_model(path)
 
 
-@pytest.mark.parametrize("choice", ["gqa", "tied-head-bias"])
-def test_offsets_of_blocks_are_a_product_of_their_own(choice, tmp_path):
-    decoder = choice_decoder(choice)
-    like, generator = copy.deepcopy(decoder), torch.Generator().manual_seed(3)
+def with_offsets(decoder):
+    """Blocks with offsets for all products; `decoder` gets what the graph's matrices stand for."""
+    generator = torch.Generator().manual_seed(3)
     blocks = quantize_decoder(
-        like, lambda n: None if n.startswith("emb") else Format(4, 16), torch.zeros(1, 4).long()
+        decoder, lambda n: None if n.startswith("emb") else Format(4, 16), torch.zeros(1, 4).long()
     )
     for name, old in blocks.items():
-        offsets = torch.randn(old.scales.shape, generator=generator) * 0.1
+        offsets = torch.randn(old.scales.shape, generator=generator) * old.scales
         blocks[name] = dataclasses.replace(old, offsets=offsets)
-        like.get_parameter(name).data.copy_(blocks[name].dense())
+        assert joined(blocks[name]).copies > 1
+        decoder.get_parameter(name).data.copy_(own_weights(blocks[name]))
+    return blocks
+
+
+def own_weights(blocks):
+    """The matrix of `joined`, [outputs, inputs]: its last columns are of means of blocks."""
+    whole, count = joined(blocks), blocks.values.shape[1]
+    dense = whole.blocks.dense()
+    means = dense[:, blocks.inputs :].reshape(len(dense), whole.copies, count).sum(1)
+    spread = means.repeat_interleave(blocks.format.block, 1) / blocks.format.block
+    return dense[:, : blocks.inputs] + spread
+
+
+@pytest.mark.parametrize("choice", ["gqa", "head-bias"])
+def test_offsets_of_blocks_are_more_inputs_of_the_product(choice, tmp_path):
+    decoder = choice_decoder(choice)
+    like = copy.deepcopy(decoder)
+    blocks = with_offsets(like)
     traced = with_blocks(trace(decoder, "prefill"), blocks, FLOAT_ACTIVATIONS)
+    assert {"Reshape", "ReduceMean"} < {node.op_type for node in traced.nodes}
     with WeightsFile(tmp_path) as weights:
         model = assemble(traced, list(weights.initializers(traced.weights)))
     (tmp_path / "prefill.onnx").write_bytes(model.SerializeToString())
@@ -128,6 +149,35 @@ def test_offsets_of_blocks_are_a_product_of_their_own(choice, tmp_path):
     wanted = like(torch.tensor([ids]))[0].detach().numpy()
     found = logits_of(tmp_path / "prefill.onnx", decoder.config, ids)
     assert np.abs(found - wanted).max() < 1e-4 * max(1.0, np.abs(wanted).max())
+
+
+def test_in_the_fused_graph_a_pool_gives_the_means(tmp_path):
+    decoder = choice_decoder("gqa")
+    like = copy.deepcopy(decoder)
+    blocks = with_offsets(like)
+    traced = with_blocks(trace_fused(decoder, 32), blocks, FLOAT_ACTIVATIONS)
+    kinds = [node.op_type for node in traced.nodes]
+    # of the four products of each layer; the head's input has no axis for it
+    assert kinds.count("AveragePool") == 4 * decoder.config.n_layers
+    with WeightsFile(tmp_path) as weights:
+        model = assemble(traced, list(weights.initializers(traced.weights)))
+    (tmp_path / "step.onnx").write_bytes(model.SerializeToString())
+    ids = [5 * i % decoder.config.vocab_size for i in range(20)]
+    wanted = like(torch.tensor([ids]))[0].detach().numpy()
+    run = FusedRun(open_graph(tmp_path / "step.onnx"))
+    found = np.concatenate([run(ids[:7], range(7)), run(ids[7:8], [0]), run(ids[8:], range(12))])
+    assert np.abs(found - wanted).max() < 1e-4 * max(1.0, np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("like, bias", [("tied", False), ("tied-head-bias", True)])
+def test_a_head_adds_a_bias_if_it_has_one(like, bias):
+    decoder = choice_decoder(like)
+    blocks = quantize_decoder(
+        copy.deepcopy(decoder), lambda n: Format(8, 16), torch.zeros(1, 4).long()
+    )
+    traced = with_blocks(trace(decoder, "prefill"), blocks)
+    (last,) = (node for node in traced.nodes if "logits" in node.output)
+    assert last.op_type == ("Add" if bias else "MatMulNBits")
 
 
 def test_a_table_with_offsets_is_refused_by_name():

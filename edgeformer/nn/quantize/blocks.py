@@ -80,7 +80,7 @@ class Blocks:
     def packed(self) -> dict[str, np.ndarray]:
         """The inputs B, scales and zero_points of MatMulNBits, the last if it is needed.
 
-        That operator knows no offsets: they are a product of their own, with each block's sum.
+        That operator knows no offsets (see `offsets`).
 
         B is uint8 [outputs, blocks, block * bits / 8], of two values of 4 bits the first one low;
         scales float32 [outputs * blocks]; zero_points uint8 [outputs * ceil(blocks * bits / 8)].
