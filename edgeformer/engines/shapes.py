@@ -86,6 +86,12 @@ def _gather(node: Node, given: List[Value]) -> List[Value]:
     return [Value(data.shape[:axis] + indices.shape + data.shape[axis + 1 :], data.element)]
 
 
+def _gather_nd(node: Node, given: List[Value]) -> List[Value]:
+    """Whole indices: the last axis of the indices picks along the first axes of the data."""
+    data, indices = given
+    return [Value(indices.shape[:-1] + data.shape[indices.shape[-1] :], data.element)]
+
+
 def _gemm(node: Node, given: List[Value]) -> List[Value]:
     (m, k), (a, b) = given[0].shape, given[1].shape
     rows = k if node.attributes.get("transA") else m
@@ -235,6 +241,7 @@ RULES: Dict[str, Any] = {
     "DynamicQuantizeLinear": _rounded,
     "Gather": _gather,
     "GatherBlockQuantized": _block_rows,
+    "GatherND": _gather_nd,
     "Gemm": _gemm,
     "MatMul": _matmul,
     "MatMulInteger": _integer_product,
@@ -251,6 +258,6 @@ RULES: Dict[str, Any] = {
     "Unsqueeze": _unsqueeze,
     "Squeeze": _squeeze,
 }
-RULES.update(dict.fromkeys(("Add", "Sub", "Mul", "Div", "Max", "Min", "Pow"), _elementwise))
+RULES.update(dict.fromkeys(("Add", "Sub", "Mul", "Div", "Mod", "Max", "Min", "Pow"), _elementwise))
 
 __all__ = ["FLOAT", "INT32", "Value", "infer"]

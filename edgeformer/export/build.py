@@ -18,6 +18,7 @@ from edgeformer.export.gate import Gate, passed
 from edgeformer.export.golden_prompt import golden_ids
 from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
+from edgeformer.export.panels import with_panels
 from edgeformer.export.precisions import Precision, check_precision, is_fused
 from edgeformer.export.publish import check_target, published
 from edgeformer.export.quality import compare, graph_logits, torch_logits
@@ -36,6 +37,7 @@ from edgeformer.nn.pins import half_copy, to_half
 
 STAGES, AUDIT_STAGES, QUANTIZE_STAGES = 9, 1, 2
 FUSED_STAGES = 6  # one graph in place of two is traced, stored and run
+CHUNK, PANELS_CHUNK = 128, 256  # panels are put together anew in each step (export.panels)
 FP16_ENGINES = ("fp32", "int8-qdq")  # precisions of graphs from which a builder may make them
 
 
@@ -98,6 +100,8 @@ def export_recipe(
     given = given_model(recipe.model, recipe.license, recipe.graph.capacity, recipe.tokenizer)
     golden = recipe.golden
     form = recipe.precision, recipe.target, recipe.embedding
+    fused = is_fused(recipe.dialect, given.config, *form)
+    panels = fused and recipe.precision == "fp32"
     order = _Order(
         name=recipe.name,
         source=given.source,
@@ -105,9 +109,9 @@ def export_recipe(
         target=recipe.target,
         precision=check_precision(*form),
         embedding=recipe.embedding,
-        fused=given.capacity if is_fused(recipe.dialect, given.config, *form) else None,
+        fused=given.capacity if fused else None,
         capacity=given.capacity,
-        chunk=_checked_chunk(given.config, given.capacity, recipe.graph.chunk),
+        chunk=_checked_chunk(given.config, given.capacity, recipe.graph.chunk, panels),
         words=given.words,
         ends=given.ends,
         golden_prompt=golden.prompt if golden.prompt_ids is None else golden.prompt_ids,
@@ -142,11 +146,12 @@ def export_decoder(
 ) -> Exported:
     """Write a bundle, or raise and leave no trace. The decoder is left in evaluation mode.
 
-    capacity: max_positions if None; chunk: min(128, capacity). precision: one of PRECISIONS, for
-    its targets; dialect: "portable" or "ort" (which is the default for target "cpu", where the
-    model can be written in it); embedding: "graph" or "host". golden_prompt: text, where there is
-    a tokenizer, or ids; a few fixed ids if None. `texts` are what a reduced precision is measured
-    on (what the model writes itself, without a tokenizer), `gate` is how much it may lose.
+    capacity: max_positions if None; chunk: 128 if None, 256 in dialect `ort` and fp32, or the
+    capacity if that is less. precision: one of PRECISIONS, for its targets; dialect: "portable" or
+    "ort" (which is the default for target "cpu", where the model can be written in it); embedding:
+    "graph" or "host". golden_prompt: text, where there is a tokenizer, or ids; a few fixed ids if
+    None. `texts` are what a reduced precision is measured on (what the model writes itself, without
+    a tokenizer), `gate` is how much it may lose.
     """
     config = decoder.eval().config
     if decoder.embedding.weight.dtype != torch.float32:
@@ -156,6 +161,7 @@ def export_decoder(
         )
     capacity = config.max_positions if capacity is None else capacity
     form = precision, target, embedding
+    fused = is_fused(dialect, config, *form)
     order = _Order(
         name=name,
         source=source or Source(name),
@@ -163,9 +169,9 @@ def export_decoder(
         target=target,
         precision=check_precision(*form),
         embedding=embedding,
-        fused=capacity if is_fused(dialect, config, *form) else None,
+        fused=capacity if fused else None,
         capacity=capacity,
-        chunk=_checked_chunk(config, capacity, chunk),
+        chunk=_checked_chunk(config, capacity, chunk, fused and precision == "fp32"),
         words=None if tokenizer_json is None else Words(tokenizer_json),
         ends=(),
         golden_prompt=golden_prompt,
@@ -217,6 +223,9 @@ def _export(
             stage("quantize")
             quantized = order.precision.quantize(decoder, reading.calibration, stage.inside)
             drafts = [quantized.rewrite(draft) for draft in drafts]
+        elif fused is not None:
+            shapes = {name: tuple(value.shape) for name, value in parameters.items()}
+            drafts = [with_panels(draft, shapes) for draft in drafts]
         graphs, table = write_graphs(folder, drafts, decoder, precision, host, stage)
         parameters.clear()
         if precision == "fp16":
@@ -375,9 +384,10 @@ def _count(order: _Order) -> int:
     )
 
 
-def _checked_chunk(config: ModelConfig, capacity: int, asked: int | None) -> int:
+def _checked_chunk(config: ModelConfig, capacity: int, asked: int | None, panels: bool) -> int:
     check_capacity(config, capacity)
-    chunk = min(128, capacity) if asked is None else asked
+    usual = PANELS_CHUNK if panels else CHUNK
+    chunk = min(usual, capacity) if asked is None else asked
     if not 1 <= chunk <= capacity:
         raise EdgeformerError(
             f"[graph] chunk is {chunk}; it must be at least 1 and at most the capacity, {capacity}"

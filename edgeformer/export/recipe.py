@@ -49,7 +49,7 @@ class GraphSize:
     """Rows of the cache and tokens of a prefill step; None: as large as is sensible."""
 
     capacity: int | None = None  # min(1024, max_positions) of a checkpoint, all of a preset
-    chunk: int | None = None  # min(128, capacity)
+    chunk: int | None = None  # 128, or 256 in fp32 for a CPU; at most the capacity
 
     def __post_init__(self) -> None:
         check_types(self, "[graph]")

@@ -48,7 +48,7 @@ class Step(NamedTuple):
 class Matrix(NamedTuple):
     """A stored matrix that a product reads: inputs, outputs, and how it is stored.
 
-    block: numbers that share a scale, of MatMulNBits.
+    block: numbers that share a scale, of MatMulNBits; outputs of a panel, of a MatMul in panels.
     """
 
     inner: int
@@ -101,6 +101,9 @@ class Steps:
                     inner, outer = outer, inner
                 bits = 8 if node.operator == "MatMulInteger" else 32
                 found.append(Matrix(inner, outer, node.operator, bits))
+            elif node.operator == "MatMul" and stored is not None and len(stored.shape) == 3:
+                panels, inner, width = stored.shape
+                found.append(Matrix(inner, panels * width, node.operator, 32, width))
         return found
 
     def _graph(self, kind: str) -> GraphFile:
@@ -124,10 +127,13 @@ class Steps:
                 if tensor is None:
                     continue
                 size = self._bytes(tensor, node, index)
+                single = node.operator == "GatherND" and index == 0  # numbers, each by itself
                 lines = _rows_looked_up(node, index, values)
-                if lines is not None:
+                if single:
+                    size = values[node.outputs[0]].bytes
+                elif lines is not None:
                     size = size * lines // max(1, tensor.shape[0] if tensor.shape else 1)
-                yield node, tensor, size, lines is not None
+                yield node, tensor, size, single or lines is not None
 
     def _rows(self, kind: str, past: int) -> int:
         if not self.onnxruntime or kind == STEP:

@@ -31,8 +31,12 @@ def products(matrices: Sequence[Matrix], tokens: int) -> ProbeGraph:
     for index, matrix in enumerate(matrices):
         source, result = f"x{matrix.inner}", f"y{index}"
         inputs[source] = _numbers(tokens, matrix.inner)
-        outputs[result] = (tokens, matrix.outer)
-        made = _PRODUCTS[matrix.operator](matrix, source, result)
+        if matrix.operator == "MatMul" and matrix.block:
+            outputs[result] = (matrix.outer // matrix.block, tokens, matrix.block)
+            made = _panel_product(matrix, source, result)
+        else:
+            outputs[result] = (tokens, matrix.outer)
+            made = _PRODUCTS[matrix.operator](matrix, source, result)
         nodes += made[0]
         tensors += made[1]
     return ProbeGraph(_model(nodes, tensors, inputs, outputs), inputs, outputs, len(matrices))
@@ -105,6 +109,12 @@ def _float_product(matrix: Matrix, source: str, result: str) -> Tuple[List[bytes
     return [_node("MatMul", [source, result + ".w"], [result])], [weight]
 
 
+def _panel_product(matrix: Matrix, source: str, result: str) -> Tuple[List[bytes], List[bytes]]:
+    sizes = (matrix.outer // matrix.block, matrix.inner, matrix.block)
+    weight = _tensor(result + ".w", FLOAT, sizes, _weights(matrix, result))
+    return [_node("MatMul", [source, result + ".w"], [result])], [weight]
+
+
 def _block_product(matrix: Matrix, source: str, result: str) -> Tuple[List[bytes], List[bytes]]:
     blocks = -(-matrix.inner // matrix.block)
     packed = _weights(matrix, result)
@@ -153,9 +163,9 @@ def _numbers(tokens: int, width: int) -> np.ndarray:
 def _weights(matrix: Matrix, name: str) -> np.ndarray:
     """Random bytes of a matrix, other ones for each name: ONNX Runtime keeps equal ones once."""
     numbers = np.random.RandomState(zlib.crc32(name.encode("ascii")))
-    size = matrix.outer * -(-matrix.inner // (matrix.block or 1)) * (matrix.block or 1)
     if matrix.bits == 32:
-        return (numbers.random_sample(size) - 0.5).astype(np.float32)
+        return (numbers.random_sample(matrix.elements) - 0.5).astype(np.float32)
+    size = matrix.outer * -(-matrix.inner // (matrix.block or 1)) * (matrix.block or 1)
     return numbers.randint(0, 256, size * matrix.bits // 8).astype(np.uint8)
 
 

@@ -19,6 +19,7 @@ from edgeformer.export.fuse import fused_nodes
 from edgeformer.export.fused_run import FusedRun
 from edgeformer.export.gate import Gate
 from edgeformer.export.graphs import assemble, skeleton, trace_fused
+from edgeformer.export.panels import with_panels
 from edgeformer.export.parity import open_graph
 from edgeformer.export.recipe import read_recipe
 from edgeformer.export.weights import WeightsFile
@@ -41,6 +42,8 @@ def widened(name):
 def written(decoder, folder, rows=ROWS):
     """The path of the graph, and its nodes."""
     traced = trace_fused(skeleton(decoder.config), rows, decoder.state_dict())
+    shapes = {name: tuple(value.shape) for name, value in decoder.state_dict().items()}
+    traced = with_panels(traced, shapes)
     with WeightsFile(folder) as weights:
         model = assemble(traced, list(weights.initializers(traced.weights)))
     path = folder / "step.onnx"
@@ -82,17 +85,18 @@ def test_heads_that_the_operator_does_not_turn_are_turned_before_it(name, tmp_pa
     assert_computes(decoder, tmp_path)
 
 
-def test_a_layer_is_eleven_nodes(tmp_path):
+def test_a_layer_is_eleven_nodes_and_two_for_each_product(tmp_path):
     decoder = random_decoder(dataclasses.replace(PLAIN, head_dim=16), 1, 0.3)
     _, nodes = written(decoder, tmp_path)
     count = collections.Counter(node.op_type for node in nodes)
     layers = decoder.config.n_layers
     assert count["GroupQueryAttention"] == count["QuickGelu"] == count["Split"] == layers
-    assert count["MatMul"] == 4 * layers
+    assert count["MatMul"] == 4 * layers + 1  # and the head
     # before the first layer no sum stands, and before the last norm rows are chosen
     assert count["SkipSimplifiedLayerNormalization"] == 2 * layers - 1
     inside = [node for node in nodes if node.name.startswith("blocks.1/")]
-    assert len(inside) == 11  # of the last one; others end with a sum that the next norm takes in
+    # of the last one; others end with a sum that the next norm takes in
+    assert len(inside) == 11 + 2 * 4
 
 
 def test_a_sum_that_two_norms_read_is_computed_once(tmp_path):
