@@ -135,19 +135,38 @@ def size_and_speed(runs: Sequence[Run]) -> Optional[Plot]:
 
 
 def ladder(runs: Sequence[Run]) -> Optional[Plot]:
-    """Parameters against the time per token, a line for each precision and backend."""
-    cases = named(runs, lambda case: bool(case["model"]["parameters"]))
-    if len({case["model"]["parameters"] for _, case, _ in cases}) < 3:
+    """Parameters against the time per token: a panel for each run, as runs are of other prompts,
+    and in it a line for each precision and backend."""
+    panels = []  # type: List[Callable[[Any], None]]
+    told, sizes = [], set()
+    for run in runs:
+        cases = named([run], lambda case: bool(case["model"]["parameters"]))
+        found = {case["model"]["parameters"] for _, case, _ in cases}
+        if len(found) > 1:
+            sizes |= found
+            draw, words = _ladder(run, cases)
+            panels.append(draw)
+            told.append(words)
+    if len(sizes) < 3:
         return None
-    told = []
+    svg = drawing.drawn([4.4] * len(panels), panels)
+    return Plot(svg, "Parameters against time per token. " + ". ".join(told))
+
+
+def _ladder(run: Run, cases: List[Named]) -> Tuple[Callable[[Any], None], str]:
+    """(what draws it, the same in words)"""
+    lines = []
+    for name, look in _once(cases, lambda c: f"{shown(c['precision'])}, {_who(c)}"):
+        lines.append((name, look, sorted(_at(case) for _, case, other in cases if other == look)))
+    settings = run.document["settings"]
+    title = f"run {run.number}, behind a prompt of {settings['prompt_tokens'][0]} tokens"
 
     def draw(axes: Any) -> None:
-        for name, look in _once(cases, lambda c: f"{shown(c['precision'])}, {_who(c)}"):
-            points = sorted(_at(case) for _, case, other in cases if other == look)
+        for name, look, points in lines:
             filled = look.colour if look.filled else "none"
             axes.plot(*zip(*points), color=look.colour, marker=look.marker, linestyle=look.line,
                       markerfacecolor=filled, label=drawing.cut(name, 50))  # fmt: skip
-            told.append(f"{name}: {', '.join(f'{x:.3g} M {y:.3g} ms' for x, y in points)}")
+        axes.set_title(title, loc="left")
         axes.set_xlabel("million parameters")
         axes.set_ylabel("ms per token (median)")
         drawing.log(axes.xaxis, axes.set_xscale)
@@ -155,8 +174,10 @@ def ladder(runs: Sequence[Run]) -> Optional[Plot]:
         axes.grid(True)
         drawing.legend(axes)
 
-    svg = drawing.drawn([4.4], [draw])
-    return Plot(svg, "Parameters against time per token. " + ". ".join(told))
+    words = [
+        f"{name}: {', '.join(f'{x:.3g} M {y:.3g} ms' for x, y in at)}" for name, _, at in lines
+    ]
+    return draw, f"{title}: " + ". ".join(words)
 
 
 def _at(case: Case) -> Tuple[float, float]:

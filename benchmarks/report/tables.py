@@ -113,8 +113,10 @@ def _ratio(one: ratios.Ratio) -> str:
 
 
 def ladder(runs: List[Run]) -> Table:
-    """One row a case, from the smallest model to the largest."""
+    """One row a case, from the smallest model to the largest. Tokens behind prompts of two lengths
+    are two things."""
     rows = []
+    prompts = [str(run.document["settings"]["prompt_tokens"][0]) for run in runs for _ in run.cases]
     for run in runs:
         against = {one.b["name"]: one for one in ratios.ratios(run) if one.figure == "token_s"}
         for case in run.cases:
@@ -139,7 +141,11 @@ def ladder(runs: List[Run]) -> Table:
                 ]
             )
     head = ["case", "parameters", "weights", "time per token (range)", "p95", "tokens/s"]
-    return Table([*head, "first token", "peak memory", "time", "parity"], rows)
+    head += ["first token", "peak memory", "time", "parity"]
+    if len(set(prompts)) > 1:
+        head.insert(3, "behind a prompt of")
+        rows = [[*row[:3], prompt, *row[3:]] for row, prompt in zip(rows, prompts)]
+    return Table(head, rows)
 
 
 def quality(runs: List[Run]) -> Optional[Table]:

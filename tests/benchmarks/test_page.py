@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import compare
 import numpy as np
 import pytest
-from report import drawing, page, runs, style, timeline
+from report import drawing, markdown, page, runs, style, tables, timeline
 
 from tests.bench.documents import settled
 from tests.benchmarks.samples import HOSTILE, board_document, model_case, rounds, save
@@ -273,6 +273,27 @@ def test_three_sizes_of_model_make_a_ladder_and_two_do_not(tmp_path, capsys):
     found = Page(page_of(tmp_path, made))
     assert "The ladder" in found.text
     assert [s for s in found.all("svg") if "fp16, trt: 4 M 1 ms" in s.get("aria-label", "")]
+
+
+def test_runs_of_other_prompts_are_panels_of_their_own_in_the_ladder(tmp_path, capsys):
+    both = [board_document(), board_document()]
+    for number, made in enumerate(both):
+        made["settings"]["prompt_tokens"] = [(4, 16)[number]]
+        for index, case in enumerate(made["cases"]):
+            case["model"].update(parameters=10 ** (3 + 3 * number + index))
+            case.update(backend="ort", precision="fp32")  # one line, if it were one panel
+    found = Page(page_of(tmp_path, *both))
+    (told,) = [svg["aria-label"] for svg in found.all("svg") if "Parameters against" in str(svg)]
+    assert "run 1, behind a prompt of 4 tokens: fp32, ort: 0.001 M 4 ms" in told
+    assert "0.1 M 1 ms. run 2, behind a prompt of 16 tokens: fp32, ort: 1 M 4 ms" in told
+    table = [
+        [cell.strip() for cell in row.split("|")]
+        for row in markdown.table(
+            tables.ladder([runs.Run(i + 1, "", made) for i, made in enumerate(both)])
+        )
+    ]
+    place = table[0].index("behind a prompt of")
+    assert [row[place] for row in table[2:]] == ["4"] * 3 + ["16"] * 3
 
 
 def test_presets_of_the_ladder_are_those_that_there_are():
