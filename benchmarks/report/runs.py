@@ -49,7 +49,7 @@ def _documents(path: str) -> List[Tuple[str, Dict[str, Any]]]:
     """(name, document) of a bench, or of each bundle in a board's report."""
     parsed = documents.parsed(path)
     if not (isinstance(parsed, dict) and parsed.get("kind") == "board" and "bundles" in parsed):
-        return [(path, documents.read(path))]
+        return [(path, documents.held(parsed, os.path.basename(path)))]
     bundles = boards.read(path)["bundles"]
     found = [(f"{path} {b['model']['name']}", b["bench"]) for b in bundles if b["bench"]]
     for name, document in found:

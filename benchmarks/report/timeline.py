@@ -1,16 +1,18 @@
 """What memory did while each run went on, as SVG."""
 
 from bisect import bisect
-from typing import Any, Callable, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from matplotlib.ticker import FuncFormatter
 
+from edgeformer.bench.measure import thinned
 from report import drawing, style
 from report.drawing import INK, Plot
 from report.plots import MOST_LINES, Named, named
 from report.runs import Run
 
 Points = List[Tuple[float, float]]  # seconds since the run began, MB
+Sample = Dict[str, Any]
 Panel = Tuple[float, Callable[[Any], None], str]  # inches, what draws it, the same in words
 BREAK = (float("nan"), float("nan"))  # where a line ends and goes on elsewhere
 
@@ -77,14 +79,19 @@ def _finish(axes: Any, run: Run, label: str) -> None:
     axes.grid(True)
 
 
+def _samples(run: Run) -> List[Sample]:
+    """As many as a picture can show; `bench` keeps no more."""
+    return thinned(run.document["samples"])
+
+
 def _free(run: Run) -> Points:
-    known = [s for s in run.document["samples"] if s["available_bytes"] is not None]
+    known = [s for s in _samples(run) if s["available_bytes"] is not None]
     return [(sample["t_s"], sample["available_bytes"] / 1e6) for sample in known]
 
 
 def _rss(run: Run, name: str) -> Points:
     """Documents of older versions have none."""
-    own = [sample for sample in run.document["samples"] if sample["case"] == name]
+    own = [sample for sample in _samples(run) if sample["case"] == name]
     known = [sample for sample in own if sample.get("rss_bytes") is not None]
     return [(sample["t_s"], sample["rss_bytes"] / 1e6) for sample in known]
 
@@ -103,7 +110,7 @@ def _lines(run: Run, name: str) -> Points:
 def _every_other_case(run: Run) -> Points:
     """(from, to) in seconds of every second stretch of samples in which one case ran."""
     spans = []  # type: List[List[Any]]
-    for sample in run.document["samples"]:
+    for sample in _samples(run):
         if not spans or spans[-1][2] != sample["case"]:
             spans.append([sample["t_s"], sample["t_s"], sample["case"]])
         spans[-1][1] = sample["t_s"]

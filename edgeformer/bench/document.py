@@ -1,33 +1,17 @@
-"""The document of a run: held against schema.json, written so that no half of one is left behind.
-
-The check knows the part of JSON Schema that schema.json is written in, so that Python 3.6 on a
-board checks what it writes without a package more. The tests hold it against `jsonschema`.
-"""
+"""The document of a run: held against schema.json and its own rounds, and written as a whole."""
 
 import json
-import math
 import os
-import re
 import tempfile
-from typing import Any, Dict, Iterator, Tuple
+from typing import Any, Dict
 
 from edgeformer import strictjson as js
-from edgeformer.bench import recompute
+from edgeformer.bench import recompute, schema_check
 from edgeformer.errors import BundleError, EdgeformerError
 
 FORMAT = 1
+MOST_BYTES = 128 << 20  # read within seconds; a run of all presets has less than one million
 SCHEMA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "schema.json")
-_TYPES = {
-    "object": dict,
-    "array": list,
-    "string": str,
-    "boolean": bool,
-    "integer": int,
-    "number": (int, float),
-    "null": type(None),
-}
-_OTHERS = {"title", "description", "definitions", "$schema"}  # they check nothing
-_OTHERS |= {"properties", "required", "additionalProperties", "items"}  # checked member by member
 
 
 def schema() -> Dict[str, Any]:
@@ -40,7 +24,11 @@ def schema() -> Dict[str, Any]:
 def read(path: str) -> Dict[str, Any]:
     """The document in a file that nobody vouches for: of the right form, its figures those of its
     own rounds."""
-    document, where = parsed(path), os.path.basename(path)
+    return held(parsed(path), os.path.basename(path))
+
+
+def held(document: Any, where: str) -> Dict[str, Any]:
+    """The same of what was parsed already."""
     check(document, where)
     recompute.hold(document, where)
     return dict(document)
@@ -69,7 +57,9 @@ def check(document: Any, where: str = "the document") -> None:
 
 def hold(value: Any, rule: Dict[str, Any], root: Dict[str, Any], where: str) -> None:
     """Hold a value against a rule of a schema, whose definitions are in `root`."""
-    for place, wrong in _errors(value, rule, root, ""):
+    if schema_check.fits(rule, root)(value):
+        return
+    for place, wrong in schema_check.errors(value, rule, root, ""):
         raise EdgeformerError(f"{where}: {place or 'the whole'} {wrong}")
 
 
@@ -121,72 +111,13 @@ def write(path: str, text: str) -> None:
 def _bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
-            raw = file.read(64 * js.MOST_BYTES + 1)
+            size = os.fstat(file.fileno()).st_size
+            raw = file.read(MOST_BYTES + 1)
     except OSError as error:
         raise EdgeformerError(f"{path} cannot be read: {error.strerror}") from None
-    if len(raw) > 64 * js.MOST_BYTES:
-        raise EdgeformerError(f"{path} has more than {64 * js.MOST_BYTES} bytes")
+    if len(raw) > MOST_BYTES:
+        raise EdgeformerError(
+            f"{path} has {max(size, len(raw))} bytes, and a document at most {MOST_BYTES} "
+            f"({MOST_BYTES >> 20} MiB); measure fewer rounds, tokens or bundles in one run"
+        )
     return raw
-
-
-def _errors(value: Any, rule: Dict[str, Any], root: Any, at: str) -> Iterator[Tuple[str, str]]:
-    """(place, what is wrong there), the outermost first."""
-    for word, argument in rule.items():
-        if word == "$ref":
-            target = root["definitions"][argument.rpartition("/")[2]]
-            yield from _errors(value, target, root, at)
-        elif word == "anyOf":
-            found = [list(_errors(value, choice, root, at)) for choice in argument]
-            if all(found):  # the longest path is that of the choice that was meant
-                yield max((errors[0] for errors in found), key=lambda error: len(error[0]))
-        elif word in _CHECKS and not _CHECKS[word](value, argument):
-            yield at, f"is {js.shown(value)}, but {word} is {json.dumps(argument)}"
-            return
-        elif word not in _CHECKS and word not in _OTHERS:
-            raise AssertionError(f"schema.json uses {word}, which nothing here checks")
-    if isinstance(value, dict):
-        yield from _members(value, rule, root, at)
-    elif isinstance(value, list) and "items" in rule:
-        for index, item in enumerate(value):
-            yield from _errors(item, rule["items"], root, f"{at}[{index}]")
-
-
-def _members(
-    value: Dict[str, Any], rule: Dict[str, Any], root: Any, at: str
-) -> Iterator[Tuple[str, str]]:
-    for key in rule.get("required", ()):
-        if key not in value:
-            yield at, f"lacks the key {js.shown(key)}"
-    known = rule.get("properties", {})
-    others = rule.get("additionalProperties", True)
-    for key, item in value.items():
-        place = f"{at}.{key}" if at else key
-        if key in known:
-            yield from _errors(item, known[key], root, place)
-        elif others is False:
-            yield at, f"has the unknown key {js.shown(key)}"
-        elif others is not True:
-            yield from _errors(item, others, root, place)
-
-
-def _is(value: Any, names: Any) -> bool:
-    for name in [names] if isinstance(names, str) else names:
-        if isinstance(value, _TYPES[name]) and (name == "boolean" or not isinstance(value, bool)):
-            return not isinstance(value, float) or math.isfinite(value)
-    return False
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-_CHECKS = {
-    "type": _is,
-    "enum": lambda value, known: value in known,
-    "const": lambda value, wanted: value == wanted,
-    "pattern": lambda value, text: not isinstance(value, str) or bool(re.search(text, value)),
-    "minimum": lambda value, least: not _number(value) or value >= least,
-    "maximum": lambda value, most: not _number(value) or value <= most,
-    "minItems": lambda value, least: not isinstance(value, list) or len(value) >= least,
-    "maxItems": lambda value, most: not isinstance(value, list) or len(value) <= most,
-}

@@ -2,10 +2,13 @@
 
 import json
 import os
+import time
 
+import numpy
 import pytest
 
 from edgeformer.bench import document as documents
+from edgeformer.bench import schema_check
 from edgeformer.errors import EdgeformerError
 from tests.bench.documents import document
 
@@ -106,3 +109,46 @@ def test_every_object_of_the_schema_says_what_it_holds():
     assert len(found) > 12
     assert all("additionalProperties" in rule for rule in found)
     assert json.dumps(documents.schema()).count("\\u") == 0
+
+
+def test_a_file_larger_than_any_run_is_refused_with_its_size_before_it_is_read(tmp_path):
+    path = tmp_path / "large.json"
+    with open(str(path), "wb") as file:
+        file.truncate(documents.MOST_BYTES + 7)
+    began = time.perf_counter()
+    with pytest.raises(EdgeformerError) as caught:
+        documents.read(str(path))
+    assert time.perf_counter() - began < 2
+    assert "large.json has %d bytes" % (documents.MOST_BYTES + 7) in str(caught.value)
+    assert "128 MiB" in str(caught.value) and "fewer rounds" in str(caught.value)
+
+
+def test_many_numbers_are_checked_faster_than_they_are_parsed():
+    made = document()
+    for case in made["cases"]:
+        for turn in case["rounds"]:
+            turn["token_s"] = [0.001 + index * 1e-9 for index in range(100000)]
+            turn["outside_s"] = [1e-5] * 100000
+    began = time.process_time()
+    json.loads(json.dumps(made))
+    parsed = time.process_time() - began
+    began = time.process_time()
+    documents.check(made)
+    assert time.process_time() - began < parsed
+
+
+def test_what_fits_quickly_fits_and_what_does_not_is_looked_at_again():
+    root = documents.schema()
+    quick = schema_check.fits(root, root)
+    assert quick(document())
+    made = document()
+    made["cases"][0]["rounds"][0]["token_s"][1] = float("nan")
+    assert not quick(made)
+    made["cases"][0]["rounds"][0]["token_s"][1] = numpy.float64(0.002)  # as good as a float
+    assert not quick(made)
+    documents.check(made)
+
+
+def test_a_word_that_nothing_checks_is_no_rule():
+    with pytest.raises(AssertionError, match="uses oneOf"):
+        schema_check.fits({"properties": {"x": {"oneOf": []}}}, {})
