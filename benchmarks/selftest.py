@@ -1,16 +1,17 @@
 """Does the benchmark itself tell the truth? The same bundle twice, and once with a known slowdown.
 
-    python benchmarks/selftest.py BUNDLE [--runs 10] [--rounds 80] [--slower 0.05] [-o FILE]
+    python benchmarks/selftest.py BUNDLE [--runs 10] [--rounds 20] [--slower 0.05] [-o FILE]
 
-Each run takes alternating rounds of three cases of one bundle: it, it again, and it with every step
-made longer by a busy wait. Good are the runs whose interval between the first two contains 1.0, and
-those in which the third is found to be slower. Exit 1 where a run is not.
+Each run takes rounds, side by side, of three cases of one bundle: it, it again, and it with every
+step made longer by a busy wait. Good are the runs whose interval between the first two contains
+1.0, and those in which the third is found to be slower. Exit 1 where a run is not.
 """
 
 import argparse
 import json
 import os
 import sys
+import time
 from typing import Any, Dict, List, Optional
 
 # This clone's, installed or not
@@ -19,8 +20,10 @@ sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 from edgeformer.backends.threads import default_threads
 from edgeformer.bench import conditions, document
 from edgeformer.bench import statistics as st
-from edgeformer.bench.cases import Asked, cases_of, settings_of
-from edgeformer.bench.rounds import take_rounds
+from edgeformer.bench.cases import ROUNDS_SIDE_BY_SIDE, Asked, cases_of, settings_of
+from edgeformer.bench.measure import told
+from edgeformer.bench.rounds import Taken
+from edgeformer.bench.side_by_side import take_side_by_side
 from edgeformer.bench.summary import figures_of
 from edgeformer.bundle import Bundle
 from edgeformer.device.monitor import Monitor
@@ -53,14 +56,14 @@ def selftest(options: argparse.Namespace) -> Dict[str, Any]:
         case._replace(name=case.name + ", again"),
         case._replace(name=case.name + ", slower", busy=options.slower),
     ]
-    asked = Asked(options.rounds, options.new_tokens, [min(16, case.capacity // 2)], [1])
-    settings = settings_of(asked, cases)
+    prompt = min(16, case.capacity // 2)
+    settings = settings_of(Asked(options.rounds, options.new_tokens, [prompt], [1], 1, True), cases)
     report = {
         "machine": conditions.machine(),
         "commit": conditions.commit(),
         "model": case.model,
         "threads": threads,
-        "settings": dict(settings._asdict()),
+        "settings": told(settings, Taken([], False)),
         "slower": options.slower,
         "runs": [],
     }
@@ -73,8 +76,9 @@ def selftest(options: argparse.Namespace) -> Dict[str, Any]:
 
 def _run(cases: Any, settings: Any, name: str) -> Dict[str, Any]:
     print(name, file=sys.stderr, flush=True)
+    load, began = [round(value, 2) for value in os.getloadavg()], time.perf_counter()
     with Monitor() as monitor:
-        taken = take_rounds(cases, settings, monitor, lambda line: None)
+        taken = take_side_by_side(cases, settings, monitor, lambda line: None)
     if taken.interrupted:
         raise KeyboardInterrupt
     for case in taken.cases:
@@ -87,7 +91,14 @@ def _run(cases: Any, settings: Any, name: str) -> Dict[str, Any]:
         print(f"  {what:7} {low:.3f} to {high:.3f}: {verdict['verdict']}", file=sys.stderr)
     keys = ("token_s", "again_token_s", "slower_token_s")
     rounded = [[float(f"{value:.5g}") for value in values] for values in figures]
-    return dict(zip(keys, rounded), same=dict(same), slower=dict(slower))
+    return dict(
+        zip(keys, rounded),
+        same=dict(same),
+        slower=dict(slower),
+        side_by_side=taken.side_by_side,
+        load_average=load,
+        seconds=round(time.perf_counter() - began, 1),
+    )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -98,9 +109,10 @@ def _parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("bundle", metavar="BUNDLE")
     add("--runs", type=int, default=10, help="(10)")
-    add("--rounds", type=int, default=80, help="of each case in a run (80)")
+    rounds = ROUNDS_SIDE_BY_SIDE
+    add("--rounds", type=int, default=rounds, help=f"of each case in a run ({rounds})")
     add("--slower", type=float, default=0.05, help="share by which a step is longer (0.05)")
-    add("--new-tokens", type=int, default=200, help="of a round (200)")
+    add("--new-tokens", type=int, default=200, help="of a stream (200)")
     add("--threads", type=int, help="CPU threads (default: the physical cores)")
     add("-o", "--output", metavar="FILE", help="every figure and verdict, as JSON")
     return made

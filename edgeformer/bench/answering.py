@@ -18,7 +18,16 @@ def begin(parent: int) -> Tuple[Dict[str, Any], TextIO]:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
-    return json.loads(sys.stdin.buffer.read().decode("ascii")), answers
+    return json.loads(sys.stdin.buffer.readline().decode("ascii")), answers
+
+
+def ordered() -> Dict[str, Any]:
+    """What the parent wants next, from a child that has told that it waits."""
+    line = sys.stdin.buffer.readline()
+    if not line:
+        raise SystemExit(0)  # nobody waits for an answer
+    order: Dict[str, Any] = json.loads(line.decode("ascii"))
+    return order
 
 
 def end(answers: TextIO) -> None:

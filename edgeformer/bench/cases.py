@@ -7,12 +7,14 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 from edgeformer.bench.statistics import CONFIDENCE
 from edgeformer.bench.worker import WARM_TOKENS
 from edgeformer.bundle import MANIFEST, Bundle
+from edgeformer.device.memory import machine_memory
 from edgeformer.engines.record import engine_sets
 from edgeformer.errors import EdgeformerError
 from edgeformer.manifest import Manifest
 
 PROMPTS, ROWS = (16, 64, 256), (64, 256, 1024)
-NEW_TOKENS, ROUNDS = 64, 10
+NEW_TOKENS, ROUNDS, ROUNDS_SIDE_BY_SIDE = 64, 10, 20
+PROCESS_BYTES = 40000000  # of Python, numpy and onnxruntime: less than any version takes
 MOST = 1 << 20
 
 
@@ -25,6 +27,7 @@ class Settings(NamedTuple):
     rows: Tuple[int, ...]  # ascending; a case leaves out those beyond its capacity
     seed: int
     confidence: float = CONFIDENCE
+    side_by_side: bool = False  # all cases at once, in blocks of tokens by turns
 
 
 class Asked(NamedTuple):
@@ -35,6 +38,7 @@ class Asked(NamedTuple):
     prompt_tokens: Optional[Sequence[int]] = None
     rows: Optional[Sequence[int]] = None
     seed: int = 1
+    side_by_side: bool = False
 
 
 class Case(NamedTuple):
@@ -116,7 +120,28 @@ def settings_of(asked: Asked, cases: Sequence[Case]) -> Settings:
             f"for 2 to {room} (capacity {least.capacity}): give fewer, a shorter --prompt-tokens, "
             "or export with a larger --capacity"
         )
-    return Settings(asked.rounds, new, prompts, rows, asked.seed)
+    if asked.side_by_side:
+        _refuse_together(cases, machine_memory().available_bytes)
+    side = asked.side_by_side
+    return Settings(asked.rounds, new, prompts, rows, asked.seed, side_by_side=side)
+
+
+def _refuse_together(cases: Sequence[Case], available: Optional[int]) -> None:
+    """Where there is nothing to compare, or plainly no memory for all cases at once."""
+    if len(cases) < 2:
+        raise EdgeformerError(
+            "--side-by-side compares, and here is one case; leave it out, or give two bundles "
+            "(one twice shows the noise) or --backend ort,trt"
+        )
+    weights = sum(case.model["weights_bytes"] for case in cases)
+    needed = weights + len(cases) * PROCESS_BYTES
+    if available is not None and needed > available:
+        raise EdgeformerError(
+            f"--side-by-side holds all {len(cases)} cases at once: {weights / 1e6:.0f} MB of "
+            f"weights and at least {len(cases) * PROCESS_BYTES / 1e6:.0f} MB for their processes, "
+            f"and {available / 1e6:.0f} MB are available; leave out --side-by-side to measure "
+            "one after the other, or give fewer bundles"
+        )
 
 
 def _lengths(

@@ -10,6 +10,7 @@ from edgeformer.bench.bandwidth import Bandwidth
 from edgeformer.bench.cases import Case, Settings
 from edgeformer.bench.document import FORMAT
 from edgeformer.bench.rounds import Measured, Taken, take_rounds
+from edgeformer.bench.side_by_side import take_side_by_side
 from edgeformer.bench.summary import comparisons, summary
 from edgeformer.device.monitor import Monitor
 from edgeformer.errors import EdgeformerError
@@ -48,8 +49,9 @@ def measure(
     machine = conditions.machine()  # the load average before our own load
     bandwidth = Bandwidth(cases, settings)
     bandwidth.probe()
+    take = take_side_by_side if settings.side_by_side else take_rounds
     with Monitor() as monitor:
-        taken = take_rounds(cases, settings, monitor, say)
+        taken = take(cases, settings, monitor, say)
     _refuse_nothing(taken)
     interrupted = taken.interrupted
     if not interrupted:
@@ -74,14 +76,23 @@ def measure(
         "commit": conditions.commit(),
         "complete": not taken.interrupted and all(case["error"] is None for case in listed),
         "machine": machine,
-        "settings": dict(settings._asdict()),
+        "settings": told(settings, taken),
         "cases": listed,
         "comparisons": comparisons(listed, settings.confidence),
         "samples": thinned(monitor.samples),
     }
-    for key in ("prompt_tokens", "rows"):
-        document["settings"][key] = list(document["settings"][key])
     return Run(document, interrupted)
+
+
+def told(settings: Settings, taken: Taken) -> Dict[str, Any]:
+    """The settings as a document has them."""
+    found = dict(settings._asdict())
+    del found["side_by_side"]
+    for key in ("prompt_tokens", "rows"):
+        found[key] = list(found[key])
+    if taken.side_by_side is not None:
+        found["side_by_side"] = taken.side_by_side
+    return found
 
 
 def thinned(samples: Sequence[Dict[str, Any]], most: int = SAMPLES) -> List[Dict[str, Any]]:

@@ -4,7 +4,7 @@ A machine that gets slower gets slower for all cases, and none has always the sa
 """
 
 from time import perf_counter
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from edgeformer.bench.cases import Case, Settings
 from edgeformer.bench.statistics import median
@@ -12,6 +12,8 @@ from edgeformer.bench.turn import Phases, Turn, take_turn
 from edgeformer.device.monitor import Monitor
 
 Say = Callable[[str], None]
+Span = Tuple[float, float]  # from and to, in seconds of the monitor
+INTERRUPTED = "interrupted: the rounds that are whole are kept"
 
 
 class Measured(NamedTuple):
@@ -24,17 +26,21 @@ class Measured(NamedTuple):
     refused: bool  # the error says what the user must change
 
 
+NOTHING = Measured([], {}, None, False)
+
+
 class Taken(NamedTuple):
-    """All cases. `complete`: no case died and nobody pressed Ctrl-C."""
+    """All cases. `interrupted`: somebody pressed Ctrl-C."""
 
     cases: List[Measured]
     interrupted: bool
+    side_by_side: Optional[Dict[str, int]] = None  # how blocks were cut, as the document has it
 
 
 def take_rounds(cases: Sequence[Case], settings: Settings, monitor: Monitor, say: Say) -> Taken:
     """Measure. Ctrl-C ends it and keeps the rounds that are whole."""
-    found = [Measured([], {}, None, False) for _ in cases]
-    progress = _Progress(len(cases) * settings.rounds, say)
+    found = [NOTHING for _ in cases]
+    progress = Progress(len(cases) * settings.rounds, say)
     try:
         for index in range(settings.rounds):
             places = range(len(cases))
@@ -46,7 +52,7 @@ def take_rounds(cases: Sequence[Case], settings: Settings, monitor: Monitor, say
                 else:
                     progress.done += 1
     except KeyboardInterrupt:
-        say("interrupted: the rounds that are whole are kept")
+        say(INTERRUPTED)
         return Taken(found, True)
     finally:
         monitor.case = monitor.phase = None
@@ -66,42 +72,50 @@ def _with_turn(
 
     monitor.case, monitor.phase = case.name, "start"
     at = monitor.now()
-    turn = take_turn(_job(case, settings, golden=not known.rounds), on_phase, on_start)
+    turn = take_turn(job_of(case, settings, golden=not known.rounds), on_phase, on_start)
     end = monitor.now()
     del monitor.processes[case.name]  # the number may become another process's
+    decode = None
+    if turn.done is not None:
+        stop = _begin(turn.phases, "rows", monitor, end)
+        decode = (stop - sum(turn.done["round"]["token_s"]), stop)
+    return with_round(known, turn, order, monitor, (at, end), decode)
+
+
+def with_round(
+    known: Measured,
+    turn: Turn,
+    order: int,
+    monitor: Monitor,
+    whole: Span,
+    decode: Optional[Span],
+) -> Measured:
+    """A case with the round that a child did, or with why it did none. `decode`: when it decoded,
+    and nobody else: power and load are of that time alone, memory and heat of the `whole`."""
     if turn.done is None:
         where = f"round {len(known.rounds) + 1}: {turn.error}"
         return known._replace(error=turn.error if turn.refused else where, refused=turn.refused)
-    made = dict(turn.done["round"], order=order, at_s=round(at, 4))
-    made.update(_sensed(made, turn, monitor, at, end))
+    made = dict(turn.done["round"], order=order, at_s=round(whole[0], 4))
+    around, alone = monitor.slice(*whole), monitor.slice(*decode) if decode else None
+    energy = alone.energy_j if alone else None
+    made.update(
+        energy_j_per_token=None if energy is None else energy / len(made["token_s"]),
+        power_w=alone.power_w if alone else None,
+        available_low_bytes=around.available_low_bytes,
+        gpu_load=alone.gpu_load if alone else None,
+        temperature_c=around.temperature_c,
+        throttled=around.throttled,
+        **monitor.clocks(*(decode or whole)),
+    )
     return known._replace(rounds=known.rounds + [made], about=known.about or turn.done["about"])
-
-
-def _sensed(
-    made: Dict[str, Any], turn: Turn, monitor: Monitor, at: float, end: float
-) -> Dict[str, Any]:
-    """Memory and heat of the whole round; power and load of its decoding alone."""
-    whole = monitor.slice(at, end)
-    stop = _begin(turn.phases, "rows", monitor, end)
-    seconds = sum(made["token_s"])
-    decode = monitor.slice(stop - seconds, stop)
-    energy = decode.energy_j
-    return {
-        "energy_j_per_token": None if energy is None else energy / len(made["token_s"]),
-        "power_w": decode.power_w,
-        "available_low_bytes": whole.available_low_bytes,
-        "gpu_load": decode.gpu_load,
-        "temperature_c": whole.temperature_c,
-        "throttled": whole.throttled,
-        **monitor.clocks(stop - seconds, stop),
-    }
 
 
 def _begin(phases: Phases, name: str, monitor: Monitor, otherwise: float) -> float:
     return next((monitor.at(at) for phase, at in phases if phase == name), otherwise)
 
 
-def _job(case: Case, settings: Settings, golden: bool) -> Dict[str, Any]:
+def job_of(case: Case, settings: Settings, golden: bool) -> Dict[str, Any]:
+    """What a child is told to do. `golden`: compare the golden run, too."""
     return {
         "path": case.path,
         "backend": case.backend,
@@ -113,10 +127,11 @@ def _job(case: Case, settings: Settings, golden: bool) -> Dict[str, Any]:
         "golden": golden,
         "busy": case.busy,
         "engines": case.engines,
+        "waits": settings.side_by_side,
     }
 
 
-class _Progress:
+class Progress:
     """A line for each round of each case."""
 
     def __init__(self, total: int, say: Say) -> None:

@@ -15,6 +15,10 @@ first token: prompt in, first new token out. prefill: prompt tokens a second of 
 seconds of b for each of a: of the quickest tenth of each round, where other programs disturb least.
 outside the step: loop, text and stop rules, a token. rows in use: one step of one token.
 load: edgeformer.load in a fresh process, files in the page cache. Other figures: --json."""
+SIDE_BY_SIDE = """\
+side by side: the cases of a round were in memory at once and decoded in turns, {blocks} blocks;
+  the first {dropped_tokens} of each block of {block_tokens} tokens are in no figure. Least memory
+  left is that beside all of them."""
 
 
 def text_of(document: Dict[str, Any]) -> str:
@@ -28,6 +32,8 @@ def text_of(document: Dict[str, Any]) -> str:
     settings = document["settings"]
     prompt = settings["prompt_tokens"][0]
     lines += ["", LEGEND.format(prompt=prompt, **settings)]
+    if "side_by_side" in settings:
+        lines.append(SIDE_BY_SIDE.format(**settings["side_by_side"]))
     if not document["complete"]:
         lines.append("NOT COMPLETE: not every round of every case was measured.")
     return "\n".join(lines) + "\n"
@@ -194,9 +200,10 @@ def _comparisons(document: Dict[str, Any]) -> List[str]:
     """Pair by pair; a reason that all figures of a pair share is told once."""
     lines: List[str] = []
     listed = document["comparisons"]
+    how = " (side by side)" if "side_by_side" in document["settings"] else ""
     for pair in dict.fromkeys((found["a"], found["b"]) for found in listed):
         figures = [found for found in listed if (found["a"], found["b"]) == pair]
-        lines += ["", f"seconds of b for each second of a: a = {pair[0]}, b = {pair[1]}"]
+        lines += ["", f"seconds of b for each of a{how}: a = {pair[0]}, b = {pair[1]}"]
         reasons = {found["why"] for found in figures}
         if len(reasons) == 1 and figures[0]["verdict"] == "not compared":
             lines.append(f"  not compared: {reasons.pop()}")

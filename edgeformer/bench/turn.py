@@ -1,5 +1,6 @@
-"""One round of one case in a process of its own: what it found, and how it ended."""
+"""One round of one case in a process of its own: what it says, and how it ended."""
 
+import contextlib
 import json
 import os
 import signal
@@ -37,58 +38,94 @@ def take_turn(
     on_start: Callable[[int], None] = lambda process: None,
 ) -> Turn:
     """Do a job in a fresh process, of whose number `on_start` is told. Ctrl-C ends it, too."""
-    command = [sys.executable, "-c", _START.format(_ROOT, os.getpid())]
-    with tempfile.TemporaryFile() as printed:  # a pipe that nobody empties would stop the child
-        child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=printed
+    with Child(job, on_phase) as child:
+        on_start(child.process)
+        child.hear()
+        return child.end()
+
+
+class Child:
+    """A process that measures. Leaving the context ends it, however far it is."""
+
+    def __init__(self, job: Dict[str, Any], on_phase: Callable[[str], None]) -> None:
+        command = [sys.executable, "-c", _START.format(_ROOT, os.getpid())]
+        # A pipe that nobody empties would stop the child.
+        self._printed = tempfile.TemporaryFile()  # noqa: SIM115 (closed in __exit__)
+        pipe = subprocess.PIPE
+        self._process: Any = subprocess.Popen(
+            command, stdin=pipe, stdout=pipe, stderr=self._printed
         )
-        on_start(child.pid)
-        watch = _Watch(child)
+        self.process: int = self._process.pid
+        self._watch = _Watch(self._process)
+        self._on_phase = on_phase
+        self._phases: Phases = []
+        self._answer: Dict[str, Any] = {}
+        self.say(job)
+
+    def __enter__(self) -> "Child":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._watch.stop()
+        if self._process.poll() is None:
+            self._process.kill()
+            self._process.wait()
+        _close(self._process.stdin)
+        self._process.stdout.close()
+        self._printed.close()
+
+    def say(self, message: Dict[str, Any]) -> None:
+        """The job, and then what it shall do next where it waits for that."""
         try:
-            phases, answer = _follow(child, job, on_phase, watch)
-            status = child.wait()
+            self._process.stdin.write(json.dumps(message).encode("ascii") + b"\n")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it has ended already; its status says why
+
+    def hear(self) -> Optional[Dict[str, Any]]:
+        """What it says, after any phases: its answer, or that it waits. None: it has ended."""
+        try:
+            while True:
+                self._watch.start_again()
+                line = self._process.stdout.readline()
+                if not line:
+                    return None
+                try:
+                    message: Dict[str, Any] = json.loads(line.decode("ascii"))
+                except ValueError:  # it was killed while it wrote
+                    continue
+                if "phase" in message:
+                    self._phases.append((message["phase"], message["at"]))
+                    self._on_phase(message["phase"])
+                else:
+                    self._answer = message
+                    return message
         finally:
-            watch.stop()
-            if child.poll() is None:
-                child.kill()
-                child.wait()
-            for stream in (child.stdin, child.stdout):
-                if stream is not None and not stream.closed:
-                    stream.close()
+            self._watch.stop()  # while it waits for its turn it may be silent
+
+    def end(self) -> Turn:
+        """How it ended, once it has."""
+        _close(self._process.stdin)
+        while self.hear() is not None:
+            pass
+        self._watch.start_again()
+        status = self._process.wait()
+        self._watch.stop()
+        phases, answer = self._phases, self._answer
         if "done" in answer:
             return Turn(answer["done"], None, False, phases)
         if "failed" in answer:
             return Turn(None, str(answer["failed"]), True, phases)
         where = f"while {phases[-1][0]}" if phases else "before it began"
-        if watch.gave_up:
+        if self._watch.gave_up:
             said = f"the process said nothing for {SILENCE_S:.0f} s {where} and was ended"
-            return Turn(None, said + _tail(printed), False, phases)
-        return Turn(None, f"{_ended(status)} {where}{_tail(printed)}", False, phases)
+            return Turn(None, said + _tail(self._printed), False, phases)
+        return Turn(None, f"{_ended(status)} {where}{_tail(self._printed)}", False, phases)
 
 
-def _follow(
-    child: Any, job: Dict[str, Any], on_phase: Callable[[str], None], watch: "_Watch"
-) -> Tuple[Phases, Dict[str, Any]]:
-    """Read its messages to the end: the phases, and the last one that is none."""
-    try:
-        child.stdin.write(json.dumps(job).encode("ascii"))
-        child.stdin.close()
-    except BrokenPipeError:
-        pass  # it has ended already; its status says why
-    phases: Phases = []
-    answer: Dict[str, Any] = {}
-    for line in child.stdout:
-        watch.start_again()
-        try:
-            message = json.loads(line.decode("ascii"))
-        except ValueError:  # it was killed while it wrote
-            continue
-        if "phase" in message:
-            phases.append((message["phase"], message["at"]))
-            on_phase(message["phase"])
-        else:
-            answer = message
-    return phases, answer
+def _close(stream: Any) -> None:
+    with contextlib.suppress(BrokenPipeError):  # it did not read all
+        stream.close()
 
 
 class _Watch:
@@ -98,7 +135,6 @@ class _Watch:
         self.gave_up = False
         self._child = child
         self._timer: Optional[threading.Timer] = None
-        self.start_again()
 
     def start_again(self) -> None:
         self.stop()

@@ -1,7 +1,8 @@
 """The process that measures one round of one case, started by `bench.turn` and by nobody else.
 
 It reads a job from stdin and answers on stdout, one JSON object a line: {"phase": ..., "at": ...}
-as a phase begins, and at the end {"done": {...}} or {"failed": text}. Times of `at` are those of
+as a phase begins, and at the end {"done": {...}} or {"failed": text}; where the job says so, it
+waits in between for what `bench.blocks` tells it to do. Times of `at` are those of
 `time.perf_counter`, which Linux counts from the same moment for every process. What libraries
 print goes to stderr.
 """
@@ -9,16 +10,15 @@ print goes to stderr.
 import json
 import sys
 from time import perf_counter
-from typing import Any, Callable, Dict, List, Sequence
+from typing import Any, Dict, List, Sequence
 
 from edgeformer.bench import answering
+from edgeformer.bench.blocks import Decoding, Ordered, Tell, decode_in_blocks
 from edgeformer.errors import EdgeformerError
 
 WARM_TOKENS = 4
 REPEATS, ENOUGH_S = 5, 0.5  # of a time to first token: five, or fewer once they took that long
 STEPS = 8  # at each number of rows in use
-
-Tell = Callable[[Dict[str, Any]], None]
 
 
 def main(parent: int) -> None:
@@ -68,7 +68,9 @@ def _done(job: Dict[str, Any], tell: Tell) -> Dict[str, Any]:
     return {"round": found, "about": about}
 
 
-def measure(model: Any, job: Dict[str, Any], tell: Tell) -> Dict[str, Any]:
+def measure(
+    model: Any, job: Dict[str, Any], tell: Tell, ordered: Ordered = answering.ordered
+) -> Dict[str, Any]:
     """Every time of a loaded model: the keys of a round in the document that are seconds."""
     model._eos_ids = frozenset()  # every round has the same number of tokens
     backend, lengths = model.backend, job["prompt_tokens"]
@@ -87,12 +89,13 @@ def measure(model: Any, job: Dict[str, Any], tell: Tell) -> Dict[str, Any]:
     }
 
     _phase(tell, "decode")
-    del clock.seconds[:]
-    stats = streamed(model, first, job["new_tokens"])
-    whole = list(stats.token_s)
-    inside = clock.seconds[-len(whole) :]  # one step a token; those before are the prompt's
-    found["token_s"] = whole
-    found["outside_s"] = [max(0.0, w - i) for w, i in zip(whole, inside)]
+    decoding = Decoding(
+        lambda: _stream(model, first, job["new_tokens"]), job["new_tokens"], clock.seconds
+    )
+    if job.get("waits"):
+        found.update(decode_in_blocks(decoding, tell, ordered))
+    else:
+        found["token_s"], found["outside_s"] = decoding.block(job["new_tokens"] - 1)
 
     _phase(tell, "rows")
     found["rows_s"] = _by_rows(backend, model.bundle.manifest, job["rows"], first)
@@ -159,11 +162,15 @@ def slow_down(backend: Any, share: float) -> None:
     backend.step = slower
 
 
-def streamed(model: Any, prompt: Sequence[int], tokens: int) -> Any:
-    """The stats of a greedy stream of exactly so many tokens."""
+def _stream(model: Any, prompt: Sequence[int], tokens: int) -> Any:
     from edgeformer.generation.params import SamplingParams
 
-    stream = model.stream(prompt, SamplingParams(max_new_tokens=tokens))
+    return model.stream(prompt, SamplingParams(max_new_tokens=tokens))
+
+
+def streamed(model: Any, prompt: Sequence[int], tokens: int) -> Any:
+    """The stats of a greedy stream of exactly so many tokens."""
+    stream = _stream(model, prompt, tokens)
     came = sum(1 for _ in stream)
     if came != tokens:
         raise EdgeformerError(

@@ -25,8 +25,10 @@ def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
     add("bundles", metavar="BUNDLE", nargs="+", help="directories; one twice shows the noise")
     add("--backend", default="auto", metavar="NAME,NAME", help="auto (default), ort, trt")
     add("--threads", type=int, metavar="N", help="CPU threads (default: the physical cores)")
-    add("--rounds", type=int, default=10, metavar="N", help="10 (default) are the fewest that "
-        "give a ratio")  # fmt: skip
+    add("--rounds", type=int, metavar="N", help="10 (default) are the fewest that give a ratio; "
+        "20 (default) with --side-by-side")  # fmt: skip
+    add("--side-by-side", action="store_true", help="all cases of a round in memory at once, "
+        "decoding by turns in short blocks: finds differences of a few per cent")  # fmt: skip
     add("--new-tokens", type=int, metavar="N", help="tokens of a round (default: 64, if they fit)")
     add("--prompt-tokens", metavar="L,L", help="lengths of prompts (default: of 16,64,256 what "
         "fits); decoding follows the shortest")  # fmt: skip
@@ -45,7 +47,13 @@ def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
 
 def run(arguments: argparse.Namespace) -> int:
     from edgeformer.bench import document as documents
-    from edgeformer.bench.cases import Asked, cases_of, settings_of
+    from edgeformer.bench.cases import (
+        ROUNDS,
+        ROUNDS_SIDE_BY_SIDE,
+        Asked,
+        cases_of,
+        settings_of,
+    )
     from edgeformer.bench.measure import measure
     from edgeformer.bench.table import text_of
     from edgeformer.bundle import Bundle
@@ -54,12 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
     threads = arguments.threads
     if threads is not None and not 1 <= threads <= 1024:
         raise EdgeformerError(f"--threads is {threads}; say 1 to 1024")
+    rounds = ROUNDS_SIDE_BY_SIDE if arguments.side_by_side else ROUNDS
     asked = Asked(
-        arguments.rounds,
+        rounds if arguments.rounds is None else arguments.rounds,
         arguments.new_tokens,
         _numbers("--prompt-tokens", arguments.prompt_tokens),
         _numbers("--rows", arguments.rows),
         arguments.seed,
+        arguments.side_by_side,
     )
     if arguments.profile:
         return bench_profile.run(arguments, asked, _command())
@@ -95,6 +105,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _board_report(arguments: argparse.Namespace, asked: Any) -> int:
     from edgeformer.bench.board.document import PAGE, REPORT, passed, write_report
 
+    if arguments.side_by_side:
+        raise EdgeformerError(
+            "--board-report tells what memory is left with one bundle at a time; leave out "
+            "--side-by-side"
+        )
     if arguments.backend != "auto" or arguments.threads is not None:
         raise EdgeformerError(
             "--board-report runs each bundle on ONNX Runtime and on every engine that can be "

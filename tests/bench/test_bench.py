@@ -70,6 +70,28 @@ def test_a_run_tells_one_document_that_is_what_the_schema_says(tmp_path):
     ]
 
 
+def test_side_by_side_gives_the_same_document_from_blocks(tmp_path):
+    path = str(tmp_path / "bench.json")
+    short = [*SHORT, "--side-by-side", "--rounds", "11", "-o", path]
+    status, out, err = bench(bundles.ROPE, bundles.ROPE, *short)
+    assert status == 0, err
+    found = documents.read(path)
+    cut = found["settings"]["side_by_side"]
+    assert cut["blocks"] == 16
+    kept = cut["block_tokens"] - cut["dropped_tokens"]
+    assert kept >= 8 and cut["dropped_tokens"] == -(-kept // 2)
+    for case in found["cases"]:
+        assert case["parity"]["passed"] is True and len(case["rounds"]) == 11
+        for turn in case["rounds"]:
+            assert len(turn["token_s"]) == len(turn["outside_s"]) == 16 * kept
+            assert all(0 <= o < t for o, t in zip(turn["outside_s"], turn["token_s"]))
+            assert turn["power_w"] is None and 1e7 < turn["peak_rss_bytes"] < 1e9
+    assert [turn["order"] for turn in found["cases"][0]["rounds"]][:4] == [0, 3, 4, 7]
+    assert found["comparisons"][0]["confidence"] > 0.998
+    assert "each of a (side by side): a = tiny-rope fp32 ort #1" in out
+    assert f"the first {cut['dropped_tokens']} of each block of {cut['block_tokens']}" in out
+
+
 def test_without_json_there_is_a_table():
     status, out, err = bench(bundles.LEARNED, "--rounds", "1", "--threads", "1")
     assert status == 0, err
@@ -90,6 +112,8 @@ def test_without_json_there_is_a_table():
         ([bundles.ROPE, "-o", "/proc/bench.json"], "cannot be written"),
         ([bundles.ROPE, "-o", "/dev/full"], "is no regular file"),
         ([bundles.ROPE, "--backend", "trt"], "holds no TensorRT engine"),
+        ([bundles.ROPE, "--side-by-side"], "--side-by-side compares, and here is one case"),
+        ([bundles.ROPE, "--side-by-side", "--board-report"], "leave out --side-by-side"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_measured(arguments, told):

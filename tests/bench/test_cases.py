@@ -89,3 +89,17 @@ def test_a_model_is_told_with_its_quality_and_a_hash_of_all_its_files():
     assert case.model["weights_bytes"] < case.model["files_bytes"]
     assert len(case.model["sha256"]) == 64
     assert case.model["sha256"] != cases(bundles.ROPE)[0].model["sha256"]
+
+
+def test_side_by_side_needs_two_cases_and_the_memory_of_all_of_them():
+    assert settled(bundles.ROPE, bundles.LEARNED, side_by_side=True).side_by_side
+    assert "here is one case" in refused(bundles.ROPE, side_by_side=True)
+    large = []
+    for case in cases(bundles.ROPE, bundles.LEARNED):
+        large.append(case._replace(model=dict(case.model, weights_bytes=10**15)))
+    with pytest.raises(EdgeformerError) as caught:
+        settings_of(Asked(side_by_side=True), large)
+    said = str(caught.value)
+    assert "2000000000 MB of weights and at least 80 MB" in said and "MB are available" in said
+    assert "leave out --side-by-side" in said
+    assert settings_of(Asked(), large).side_by_side is False

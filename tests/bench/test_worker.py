@@ -134,3 +134,38 @@ def test_a_step_that_is_made_slower_takes_that_share_longer(model):
     started = clock.now
     model.backend.step([1], [0], [0], "token")
     assert clock.now - started == pytest.approx(60 + 1.5 * STEP + 30, abs=0.02)
+
+
+def test_a_block_goes_on_where_the_last_one_ended_and_drops_its_first_tokens(model):
+    """Streams of six tokens, five intervals each; the k-th step takes k ms more than a second."""
+    step, told = model.backend.step, []
+    clock = model.backend.clock
+
+    def creeping(token_ids, positions, rows, want="logits"):
+        if len(token_ids) == 1:
+            creeping.count += 1
+            clock.now += creeping.count / 1000
+        return step(token_ids, positions, rows, want)
+
+    creeping.count = -(worker.WARM_TOKENS - 1)
+    model.backend.step = creeping
+    orders = [(3, 3), (9, 3), (4, 1), (0, 0)]
+    told_what = iter([{"tokens": tokens, "dropped": dropped} for tokens, dropped in orders])
+    found = worker.measure(model, job(waits=True, rows=[]), told.append, lambda: next(told_what))
+    kept = [7, 8, 9, 10, 11, 12, 14, 15, 16]  # of steps 1 to 3, 4 to 12 and 13 to 16
+    assert found["token_s"] == pytest.approx([STEP + TEXT + k / 1000 for k in kept])
+    assert found["outside_s"] == pytest.approx([TEXT] * len(kept))
+    waits = [message["waits"] for message in told if "waits" in message]
+    middles = [STEP + TEXT + k / 1000 for k in (2, 8, 14.5)]
+    assert waits == [None] + [pytest.approx(middle) for middle in middles]
+    assert [m.get("phase") for m in told][-2:] == ["rows", "end"]
+
+
+def test_a_child_whose_parent_wants_nothing_more_ends(monkeypatch):
+    class Nothing:
+        class buffer:
+            readline = staticmethod(lambda: b"")
+
+    monkeypatch.setattr("sys.stdin", Nothing)
+    with pytest.raises(SystemExit):
+        worker.answering.ordered()
