@@ -1,5 +1,6 @@
 """The cache of a backend whose rows live in this process's memory."""
 
+import mmap
 from typing import Any, Tuple
 
 import numpy as np
@@ -11,10 +12,20 @@ BUCKET = 64  # rows; a graph sees the cache in whole buckets, so its shapes chan
 
 
 def zeros(shape: Tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
-    """Memory of a cache. Not garbage: a masked row still computes, and 0 x NaN is NaN."""
-    try:
+    """Memory of a cache. Not garbage: a masked row still computes, and 0 x NaN is NaN.
+
+    Pages are taken as rows come into use. numpy asks for huge ones, in which the first rows of
+    each head and layer would take the whole cache.
+    """
+    size = np.dtype(dtype).itemsize
+    for number in shape:
+        size *= number
+    if size == 0:
         return np.zeros(shape, dtype)
-    except (MemoryError, ValueError) as error:
+    try:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)
+        return np.frombuffer(memory, dtype).reshape(shape)
+    except (OSError, OverflowError, ValueError) as error:
         raise EdgeformerError(
             f"no memory for a cache of {' x '.join(map(str, shape))} numbers: {error}; "
             "export with a smaller capacity"
