@@ -95,7 +95,7 @@ def series(machine: Machine, figure: str) -> List[Series]:
     found = {}  # type: Dict[Tuple[Any, ...], List[Point]]
     for run in machine.runs:
         settings = run.document["settings"]
-        way = (settings["prompt_tokens"][0], settings["new_tokens"])
+        way = (settings["prompt_tokens"][0], settings["new_tokens"], "side_by_side" in settings)
         for case in run.cases:
             value = figures.value(case, figure)
             wrong = case["error"] or case["parity"]["passed"] is False

@@ -124,6 +124,7 @@ def conditions(run: Run) -> List[Tuple[str, str]]:
     found += [
         ("threads", " and ".join(map(str, sorted({case["threads"] for case in run.cases})))),
         ("rounds", str(settings["rounds"])),
+        *_side_by_side(settings),
         ("new tokens", str(settings["new_tokens"])),
         ("prompt tokens", ", ".join(map(str, settings["prompt_tokens"]))),
         ("seed", str(settings["seed"])),
@@ -136,9 +137,19 @@ def conditions(run: Run) -> List[Tuple[str, str]]:
     return found
 
 
+def _side_by_side(settings: Dict[str, Any]) -> List[Tuple[str, str]]:
+    """How the cases of a round took turns in decoding; nothing where they did not."""
+    cut = settings.get("side_by_side")
+    if cut is None:
+        return []
+    dropped, tokens = cut["dropped_tokens"], cut["block_tokens"]
+    told = f"{cut['blocks']} blocks of {tokens} tokens, the first {dropped} dropped"
+    return [("side by side", told)]
+
+
 # What a reader must know beside any figure; the whole list stands once in the report.
 _BESIDE = ("onnxruntime", "tensorrt", "Python", "power mode", "clocks", "threads", "rounds")
-_BESIDE += ("prompt tokens", "new tokens")
+_BESIDE += ("side by side", "prompt tokens", "new tokens")
 
 
 def beside(found: List[Run], *more: str) -> str:

@@ -114,6 +114,7 @@ def test_without_json_there_is_a_table():
         ([bundles.ROPE, "--backend", "trt"], "holds no TensorRT engine"),
         ([bundles.ROPE, "--side-by-side"], "--side-by-side compares, and here is one case"),
         ([bundles.ROPE, "--side-by-side", "--board-report"], "leave out --side-by-side"),
+        ([bundles.ROPE, "--side-by-side", "--profile"], "--profile compares nothing"),
     ],
 )
 def test_a_mistake_is_told_before_anything_is_measured(arguments, told):

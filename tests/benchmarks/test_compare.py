@@ -148,6 +148,17 @@ def test_runs_of_one_machine_stand_side_by_side_with_what_differs_and_no_ratio(t
     assert not [line for line in out.splitlines() if " / tiny" in line and "| 2 |" in line]
 
 
+def test_cases_that_decoded_side_by_side_are_said_to_have(tmp_path, capsys):
+    made = board_document()
+    _, out, _ = compared(capsys, save(tmp_path, "a.json", made))
+    assert "side by side" not in out
+    made["settings"]["side_by_side"] = {"blocks": 18, "block_tokens": 75, "dropped_tokens": 25}
+    _, out, _ = compared(capsys, save(tmp_path, "b.json", made))
+    told = next(line for line in out.splitlines() if line.startswith("Conditions"))
+    assert "side by side 18 blocks of 75 tokens, the first 25 dropped" in told
+    assert cells(out, TRT_ORT)[2] == "0.500 (0.490–0.510)"
+
+
 def test_what_is_unfinished_throttled_or_wrong_is_said_first(tmp_path, capsys):
     made = board_document()
     made["complete"] = False

@@ -1,6 +1,8 @@
 """--history points out what is beyond noise, and nothing else. The noise of these is known."""
 
+import json
 import math
+import os
 import random
 
 import compare
@@ -127,6 +129,18 @@ def test_histories_of_two_machines_are_two(tmp_path, capsys):
     results(there, 0.05, 0.05, processor="another CPU")
     status, out = told(capsys, "--results", str(tmp_path), "--fail-on-regression")
     assert status == 0 and out.out.count("## ") == 2 and "REGRESSION" not in out.out
+
+
+def test_blocks_side_by_side_and_whole_rounds_have_a_history_each(tmp_path, capsys):
+    paths = results(tmp_path, 0.01, 0.01, 0.02, 0.02)
+    for path in paths[2:]:
+        with open(path) as file:
+            made = json.load(file)
+        cut = {"blocks": 18, "block_tokens": 75, "dropped_tokens": 25}
+        made["settings"]["side_by_side"] = cut
+        save(tmp_path, os.path.basename(path), made)
+    status, out = told(capsys, "--fail-on-regression", *paths)
+    assert status == 0 and "REGRESSION" not in out.out
 
 
 def test_wrong_results_are_no_history(tmp_path, capsys):
