@@ -28,7 +28,7 @@ def load(
 ) -> "Model":
     """Open a bundle and load its graph. `backend`: "auto", "ort" or "trt".
 
-    `threads`: CPU threads of a step; None means one for each physical core. `cuda_graph`: whether
+    `threads`: CPU threads of a step; None means one for each fast core. `cuda_graph`: whether
     TensorRT's steps of one token are recorded once and replayed, as they are if it is None.
     `engines`: the key of a set that `build` made; None: the newest.
     """

@@ -3,6 +3,7 @@
 import warnings
 from typing import TYPE_CHECKING, Any, FrozenSet, List, NamedTuple, Optional, Sequence
 
+from edgeformer.backends.threads import check_threads
 from edgeformer.bundle import Bundle
 from edgeformer.contract import STEP
 from edgeformer.engines.record import BUILD, engine_sets
@@ -100,15 +101,15 @@ def open_backend(
 ) -> Backend:
     """Load what runs a bundle. "auto" is TensorRT where an engine was built here, else the CPU.
 
-    `threads`: of the CPU; None means one for each physical core that we may use. `cuda_graph`:
+    `threads`: of the CPU; None means one for each fast core that we may use. `cuda_graph`:
     whether TensorRT's steps of one token are recorded and replayed; None: they are, and what is
     not TensorRT runs too. True and False ask for TensorRT. `engines`: the key of a set of them,
     which asks for TensorRT as well; None: the one that was built last.
     """
     if name not in BACKENDS:
         raise EdgeformerError(f"no backend is called {name!r}; choose {', '.join(BACKENDS)}")
-    if threads is not None and (not isinstance(threads, int) or not 1 <= threads <= 1024):
-        raise EdgeformerError(f"threads is {threads!r}; it must be an integer from 1 to 1024")
+    if threads is not None:
+        check_threads(threads)
     if cuda_graph not in (None, True, False):
         raise EdgeformerError(f"cuda_graph is {cuda_graph!r}; it must be True, False or None")
     if engines is not None and name != "trt":

@@ -10,7 +10,7 @@ from edgeformer.backends import Backend, Output, Rows
 from edgeformer.backends.embedding import open_table
 from edgeformer.backends.rows import RowCache
 from edgeformer.backends.steps import StepLimits, most_likely
-from edgeformer.backends.threads import default_threads
+from edgeformer.backends.threads import default_threads, spinning
 from edgeformer.bundle import Bundle
 from edgeformer.contract import DTYPES as CACHE_DTYPES
 from edgeformer.contract import TensorSpec, cache_names, difference
@@ -236,6 +236,8 @@ def _session(
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.log_severity_level = LOG_FATAL
+    for key, value in spinning(onnxruntime.__version__).items():
+        options.add_session_config_entry(key, value)
     try:
         return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     except ORT_ERRORS + (ValueError, RuntimeError) as error:

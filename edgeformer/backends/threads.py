@@ -1,27 +1,79 @@
-"""How many threads to compute with: the physical cores that this process may use."""
+"""How many threads to compute with, and how long they wait awake for work."""
 
 import os
-from typing import Iterable, List, Optional
+from typing import Any, Collection, Dict, Iterable, List, Optional
+
+from edgeformer.errors import EdgeformerError
+
+# A core with less than this share of the fastest one's speed is of a slower kind.
+ALIKE = 0.8
+# What a thread spins for between two nodes, or two steps, before it sleeps. By default onnxruntime
+# spins for 40 ms after each run, and on a busy machine that keeps the CPU from who has work.
+SPIN_US = 100
+SPIN_RELEASE, STOP_RELEASE = (1, 26), (1, 13)  # of onnxruntime: what it can be told from when on
 
 
-def default_threads(root: str = "/") -> int:
+def default_threads(root: str = "/", allowed: Optional[Collection[int]] = None) -> int:
     """Physical cores in our affinity mask, no more than the cgroup pays for, at least one.
 
-    Two threads on one core, or more threads than a container's quota, make a step slower.
-    `root` is where /sys and /proc hang.
+    Two threads on one core, or more threads than a container's quota, make a step slower; so does
+    a thread on a slower core, for which all others wait at the end of each product (an RK3588 with
+    4 + 4 cores gives half the tokens on 8 threads: github.com/ggml-org/llama.cpp/issues/7176).
+    `root` is where /sys and /proc hang, `allowed` the mask.
     """
-    allowed = os.sched_getaffinity(0)
-    cores = _cores(root, allowed)
+    cpus = os.sched_getaffinity(0) if allowed is None else allowed
+    cores = _cores(root, _fast(root, cpus))
     quota = _quota(root)
     return max(1, cores if quota is None else min(cores, int(quota)))
+
+
+def check_threads(threads: Any, name: str = "threads") -> None:
+    """Refuse what is no number of threads, or more than there are CPUs for us: that only waits."""
+    most = len(os.sched_getaffinity(0))
+    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+        raise EdgeformerError(f"{name} is {threads!r}; it must be an integer from 1 to {most}")
+    if threads > most:
+        raise EdgeformerError(
+            f"{name} is {threads}, and this process may run on {most} CPU{'s' * (most > 1)}; "
+            f"give {'1' if most == 1 else f'1 to {most}'}, or nothing for {default_threads()}"
+        )
+
+
+def spinning(release: str) -> Dict[str, str]:
+    """Options of a session of this onnxruntime, so that no thread spins long behind a step."""
+    found = tuple(int(part) if part.isdigit() else 0 for part in release.split(".")[:2])
+    if found >= SPIN_RELEASE:
+        return {"session.intra_op.spin_duration_us": str(SPIN_US)}
+    return {"session.force_spinning_stop": "1"} if found >= STOP_RELEASE else {}
+
+
+def _fast(root: str, cpus: Collection[int]) -> Collection[int]:
+    """The CPUs of the fastest kind; of the two fastest where that is a single core, and so on."""
+    for name in ("cpu_capacity", "cpufreq/cpuinfo_max_freq"):
+        told = {cpu: _read(os.path.join(_folder(root, cpu), name)) for cpu in cpus}
+        if told and all(text.isdigit() for text in told.values()):
+            break
+    else:
+        return cpus
+    left = {cpu: int(text) for cpu, text in told.items()}
+    chosen: List[int] = []
+    while left and (not chosen or _cores(root, chosen) < 2):
+        least = ALIKE * max(left.values())
+        chosen += [cpu for cpu, speed in left.items() if speed >= least]
+        left = {cpu: speed for cpu, speed in left.items() if speed < least}
+    return chosen
+
+
+def _folder(root: str, cpu: int) -> str:
+    return os.path.join(root, "sys/devices/system/cpu", f"cpu{cpu}")
 
 
 def _cores(root: str, cpus: Iterable[int]) -> int:
     """Distinct sets of sibling threads; every CPU counts where the kernel does not tell."""
     siblings = set()
     for cpu in cpus:
-        folder = os.path.join(root, "sys/devices/system/cpu", f"cpu{cpu}", "topology")
-        siblings.add(_read(os.path.join(folder, "thread_siblings_list")) or f"cpu {cpu}")
+        name = os.path.join(_folder(root, cpu), "topology", "thread_siblings_list")
+        siblings.add(_read(name) or f"cpu {cpu}")
     return len(siblings)
 
 

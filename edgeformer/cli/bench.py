@@ -24,7 +24,7 @@ def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
     add = made.add_argument
     add("bundles", metavar="BUNDLE", nargs="+", help="directories; one twice shows the noise")
     add("--backend", default="auto", metavar="NAME,NAME", help="auto (default), ort, trt")
-    add("--threads", type=int, metavar="N", help="CPU threads (default: the physical cores)")
+    add("--threads", type=int, metavar="N", help="CPU threads (default: the fast cores)")
     add("--rounds", type=int, metavar="N", help="10 (default) are the fewest that give a ratio; "
         "20 (default) with --side-by-side")  # fmt: skip
     add("--side-by-side", action="store_true", help="all cases of a round in memory at once, "
@@ -46,6 +46,7 @@ def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    from edgeformer.backends.threads import check_threads
     from edgeformer.bench import document as documents
     from edgeformer.bench.cases import (
         ROUNDS,
@@ -60,8 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     from edgeformer.cli import bench_profile
 
     threads = arguments.threads
-    if threads is not None and not 1 <= threads <= 1024:
-        raise EdgeformerError(f"--threads is {threads}; say 1 to 1024")
+    if threads is not None:
+        check_threads(threads, "--threads")
     rounds = ROUNDS_SIDE_BY_SIDE if arguments.side_by_side else ROUNDS
     asked = Asked(
         rounds if arguments.rounds is None else arguments.rounds,

@@ -23,6 +23,8 @@ def run(arguments: argparse.Namespace, asked: Any, command: Sequence[str]) -> in
         raise EdgeformerError("--profile and --board-report are two commands; give one of them")
     if arguments.side_by_side:
         raise EdgeformerError("--profile compares nothing; leave out --side-by-side")
+    if arguments.rounds is not None:
+        raise EdgeformerError("--profile takes no rounds; leave out --rounds")
     bundle = Bundle.open(arguments.bundles[0])
     refuse_engines(bundle, arguments.backend)
     wanted = wanted_of(bundle, asked.rows, asked.new_tokens, asked.prompt_tokens, asked.seed)

@@ -20,7 +20,7 @@ def parser(verb: str, description: str) -> argparse.ArgumentParser:
 def add_backend_options(made: argparse.ArgumentParser) -> None:
     made.add_argument("--backend", default="auto", metavar="NAME", help="auto (default), ort, trt")
     made.add_argument(
-        "--threads", type=int, metavar="N", help="CPU threads (default: the physical cores)"
+        "--threads", type=int, metavar="N", help="CPU threads (default: the fast cores)"
     )
     made.add_argument(
         "--no-cuda-graph",

@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     add("--chunk", type=int, metavar="N", help="tokens of a prefill step (default: the bundle's)")
     add("--speed", action="store_true", help="predict tokens/s in place of memory")
     add("--rows", type=int, metavar="N", help="--speed: cached rows in use (default 64)")
-    add("--threads", type=int, metavar="N", help="--speed: CPU threads (default: physical cores)")
+    add("--threads", type=int, metavar="N", help="--speed: CPU threads (default: the fast cores)")
     add("--no-run", action="store_true", help="--speed: predict only, load no model")
     add("--json", action="store_true", help="bytes and seconds, as one JSON document")
     return made

@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace, bundle: Bundle, place: Any, case: Any) ->
 def _look(arguments: argparse.Namespace, bundle: Bundle, place: Any, case: Any) -> Speed:
     # numpy comes with these, which --help must not need
     from edgeformer.backends import open_backend
-    from edgeformer.backends.threads import default_threads
+    from edgeformer.backends.threads import check_threads, default_threads
     from edgeformer.speed import facts, here
     from edgeformer.speed.costs import Steps
     from edgeformer.speed.predict import predict
@@ -55,8 +55,8 @@ def _look(arguments: argparse.Namespace, bundle: Bundle, place: Any, case: Any) 
         most = manifest.capacity - 1
         raise EdgeformerError(f"--rows is {rows}; it must be 0 to {most} for this bundle")
     threads = arguments.threads
-    if threads is not None and not 1 <= threads <= 1024:
-        raise EdgeformerError(f"--threads is {threads}; it must be 1 to 1024")
+    if threads is not None:
+        check_threads(threads, "--threads")
     if manifest.precision == "int8-qdq" and onnxruntime:
         raise EdgeformerError(
             "the speed of int8-qdq graphs is predicted for a TensorRT engine only; use --target "

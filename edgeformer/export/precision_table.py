@@ -118,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--calibration-text", metavar="FILE", help="what is calibrated with (same default)")
     add("--tokens", type=int, metavar="N", help="that are measured (default: the recipe's)")
     add("--capacity", type=int, metavar="N", help="rows of the cache (default: the recipe's)")
-    add("--threads", type=int, metavar="N", help="of the CPU (default: one a physical core)")
+    add("--threads", type=int, metavar="N", help="of the CPU (default: the fast cores)")
     add("--rounds", type=int, default=ROUNDS, metavar="N", help="(default: %(default)s)")
     add("--new-tokens", type=int, default=NEW_TOKENS, metavar="N", help="(default: %(default)s)")
     add("--json", action="store_true", help="one JSON document on stdout")

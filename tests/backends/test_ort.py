@@ -281,14 +281,15 @@ def test_a_graph_of_another_model_is_refused(tmp_path):
 
 
 def test_backends_and_threads_are_chosen_by_name_and_number(bundle):
-    with open_backend(bundle, "auto", threads=3) as backend:
-        assert (backend.name, backend.threads) == ("ort", 3)
+    with open_backend(bundle, "auto", threads=1) as backend:
+        assert (backend.name, backend.threads) == ("ort", 1)
         assert backend.reason
     for name, threads, named in [
         ("trt", None, "TensorRT"),
         ("cuda", None, "auto, ort, trt"),
-        ("ort", 0, "1 to 1024"),
-        ("ort", 1.5, "1 to 1024"),
+        ("ort", 0, "an integer from 1 to"),
+        ("ort", 1.5, "an integer from 1 to"),
+        ("ort", 5000, "this process may run on"),
     ]:
         with pytest.raises(EdgeformerError) as caught:
             open_backend(bundle, name, threads)

@@ -242,6 +242,8 @@ def test_the_command_tells_one_document_and_leaves_nothing_behind(tmp_path):
         ([bundles.ROPE, "--backend", "trt"], "with --backend ort"),
         ([bundles.ROPE, "--backend", "gpu"], "choose auto, ort, trt"),
         ([bundles.ROPE, "--board-report"], "two commands"),
+        ([bundles.ROPE, "--rounds", "3"], "takes no rounds"),
+        ([bundles.ROPE, "--side-by-side"], "compares nothing"),
         ([bundles.ROPE, "--rows", "98"], "give 1 to 97"),
         ([bundles.ROPE, "--rows", "5,6"], "one number of rows"),
         ([bundles.ROPE, "--new-tokens", "99"], "it may be 4 to 51"),
