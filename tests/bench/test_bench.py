@@ -64,7 +64,9 @@ def test_a_run_tells_one_document_that_is_what_the_schema_says(tmp_path):
         own = [sample for sample in found["samples"] if sample["case"] == case["name"]]
         seen = [sample["rss_bytes"] for sample in own if sample["rss_bytes"] is not None]
         peak = max(turn["peak_rss_bytes"] for turn in case["rounds"])
-        assert seen and 0.2 * peak < max(seen) <= peak
+        assert seen and 0.2 * peak < max(seen) < 1.3 * peak  # it answers after it looked
+        for turn in case["rounds"]:  # null on most virtual machines
+            assert {"cpu_hz", "gpu_hz", "emc_hz"} <= set(turn)
     assert [c["why"] for c in found["comparisons"]][:1] == [
         "2 rounds of both; an interval of 99.8% needs 10"
     ]

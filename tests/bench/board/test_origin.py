@@ -54,6 +54,14 @@ def test_a_commit_of_the_history_and_a_time_after_it_are_believed(report, clone)
     assert origin.unknown(report, commits.history(str(clone))) is None
 
 
+def test_changed_code_of_a_known_commit_is_not_said_to_be_unknown(report, clone):
+    report["commit"] += "-dirty"  # the judge refuses it for that
+    report["made"] = "2020-01-01T00:00:00Z"
+    told = against(report, clone)
+    assert not any("is unknown" in reason for reason in told)
+    assert any("it was made before its commit" in reason for reason in told)
+
+
 @pytest.mark.parametrize(
     "change, why",
     [
