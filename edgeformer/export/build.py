@@ -16,6 +16,7 @@ from edgeformer.export.fp16 import InFp16, in_fp16, name_pinned
 from edgeformer.export.fused_run import check_fused, fused_logits
 from edgeformer.export.gate import Gate, passed
 from edgeformer.export.golden_prompt import golden_ids
+from edgeformer.export.graphs import Traced
 from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
 from edgeformer.export.panels import with_panels
@@ -202,8 +203,7 @@ def _export(
         host = order.embedding == "host"
         # of two equal weights a trace keeps one, and quantizing tells them apart
         example = traced if order.precision.quantize is None else None
-        fused = order.fused
-        drafts = trace_all(config, example, precision, host, parameters, stage, fused=fused)
+        drafts = trace_all(config, example, precision, host, parameters, stage, fused=order.fused)
         give_back()
         stage("load the weights")
         decoder = load()
@@ -223,9 +223,8 @@ def _export(
             stage("quantize")
             quantized = order.precision.quantize(decoder, reading.calibration, stage.inside)
             drafts = [quantized.rewrite(draft) for draft in drafts]
-        elif fused is not None:
-            shapes = {name: tuple(value.shape) for name, value in parameters.items()}
-            drafts = [with_panels(draft, shapes) for draft in drafts]
+        elif order.fused is not None:
+            drafts = _in_panels(drafts, parameters)
         graphs, table = write_graphs(folder, drafts, decoder, precision, host, stage)
         parameters.clear()
         if precision == "fp16":
@@ -245,6 +244,11 @@ def _export(
         total = sum(path.stat().st_size for path in folder.iterdir())
     note = "" if quantized is None else quantized.note
     return Exported(out_dir, total, golden, text, quality, fp16, pinned, note)
+
+
+def _in_panels(drafts: Sequence[Traced], parameters: dict[str, torch.Tensor]) -> list[Traced]:
+    shapes = {name: tuple(value.shape) for name, value in parameters.items()}
+    return [with_panels(draft, shapes) for draft in drafts]
 
 
 def _joined(*many: Sequence[Pin]) -> tuple[Pin, ...]:
