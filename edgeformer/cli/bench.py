@@ -7,7 +7,7 @@ import re
 import sys
 from typing import Any, Dict, List, Optional
 
-from edgeformer.cli import console
+from edgeformer.cli import console, huge_pages
 from edgeformer.errors import EdgeformerError
 
 
@@ -33,6 +33,7 @@ def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
     add("--prompt-tokens", metavar="L,L", help="lengths of prompts (default: of 16,64,256 what "
         "fits); decoding follows the shortest")  # fmt: skip
     add("--rows", metavar="N,N", help="rows in use (default: of 64,256,1024 what fits)")
+    console.add_huge_pages(made)
     add("--seed", type=int, default=1, metavar="S", help="of the prompts' tokens (default: 1)")
     add("--json", action="store_true", help="the whole document as the last line of stdout")
     add("-o", "--output", metavar="FILE", help="write the document to FILE, too")
@@ -60,6 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
     from edgeformer.bundle import Bundle
     from edgeformer.cli import bench_profile
 
+    if arguments.huge_pages:
+        huge_pages.for_children()
     threads = arguments.threads
     if threads is not None:
         check_threads(threads, "--threads")

@@ -31,6 +31,12 @@ def add_backend_options(made: argparse.ArgumentParser) -> None:
     )
 
 
+def add_huge_pages(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--huge-pages", action="store_true", help="weights in pages of 2 MB (glibc 2.35 and newer)"
+    )
+
+
 def say(line: str) -> None:
     """One line on stderr, where everything but the answer goes."""
     print(line, file=sys.stderr, flush=True)

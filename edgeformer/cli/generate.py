@@ -3,9 +3,10 @@
 import argparse
 import json
 import re
+import sys
 from typing import Any, Dict, List, Optional, Union
 
-from edgeformer.cli import console
+from edgeformer.cli import console, huge_pages
 from edgeformer.errors import EdgeformerError
 
 
@@ -24,10 +25,13 @@ def parser() -> argparse.ArgumentParser:
     add("--ids", action="store_true", help="PROMPT and output are token ids, as in: 17 4 9")
     add("--json", action="store_true", help="one JSON document on stdout, in place of the text")
     console.add_backend_options(made)
+    console.add_huge_pages(made)
     return made
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.huge_pages:
+        huge_pages.start_again(sys.argv[1:])
     sampling = _sampling(arguments)
     asked = _asked(arguments)
 
