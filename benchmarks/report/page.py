@@ -5,7 +5,7 @@ import os
 from typing import List, NamedTuple, Optional, Tuple
 
 from edgeformer.bench import document as documents
-from report import drawing, markdown, plots, ratios, tables, timeline
+from report import drawing, markdown, plots, ratios, tables, timeline, worth
 from report.runs import Machine, Run, beside, differences, shown
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -121,6 +121,7 @@ def _parts(machine: Machine) -> List[Part]:
             tables.quality(runs),
             "No case has a size and a speed.",
         ),
+        *_worth(runs),
         Part(
             "latency",
             "Latency percentiles",
@@ -131,6 +132,16 @@ def _parts(machine: Machine) -> List[Part]:
         ),
         *_over_context_and_time(runs),
     ]
+
+
+def _worth(runs: List[Run]) -> List[Part]:
+    """Only where several cases lose something."""
+    plot = worth.quality_and_speed(runs)
+    text = (
+        "Further right is faster, further down is nearer to float32. The thin line joins what "
+        "nothing here outdoes in both."
+    )
+    return [Part("worth", "Quality against speed", text, plot, None, "")] if plot else []
 
 
 def _over_context_and_time(runs: List[Run]) -> List[Part]:

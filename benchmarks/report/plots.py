@@ -121,7 +121,7 @@ def size_and_speed(runs: Sequence[Run]) -> Optional[Plot]:
             axes.plot(*zip(*line), color=INK, linewidth=0.8, alpha=0.5)
         for name, look in _once(cases, lambda c: f"{shown(c['precision'])}, {_who(c)}"):
             points = [_point(c) for _, c, other in cases if other == look]
-            _dots(axes, points, look, name)
+            dots(axes, points, look, name)
         axes.set_xlabel("MB of weights")
         axes.set_ylabel("tokens/s (median)")
         drawing.log(axes.xaxis, axes.set_xscale)
@@ -255,7 +255,7 @@ def _point(case: Case) -> Tuple[float, float]:
     return case["model"]["weights_bytes"] / 1e6, case["summary"]["tokens_per_s"]["median"]
 
 
-def _dots(axes: Any, points: List[Tuple[float, float]], look: Look, name: str) -> None:
+def dots(axes: Any, points: List[Tuple[float, float]], look: Look, name: str) -> None:
     filled = look.colour if look.filled else "none"
     axes.plot(*zip(*points), color=look.colour, marker=look.marker, linestyle="none",
               markerfacecolor=filled, markeredgewidth=1.6, markersize=8,

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 import compare
 import numpy as np
 import pytest
-from report import drawing, markdown, page, runs, style, tables, timeline
+from report import drawing, markdown, page, runs, style, tables, timeline, worth
 
 from tests.bench.documents import settled
 from tests.benchmarks.samples import HOSTILE, board_document, model_case, rounds, save
@@ -273,6 +273,19 @@ def test_three_sizes_of_model_make_a_ladder_and_two_do_not(tmp_path, capsys):
     found = Page(page_of(tmp_path, made))
     assert "The ladder" in found.text
     assert [s for s in found.all("svg") if "fp16, trt: 4 M 1 ms" in s.get("aria-label", "")]
+
+
+def test_what_is_outdone_in_speed_and_quality_is_told(tmp_path, capsys):
+    made = board_document()
+    assert "Quality against speed" not in Page(page_of(tmp_path, made)).text
+    for case, kl in zip(made["cases"], (0.0, 0.02, 0.004)):  # 250, 500 and 1,000 tokens/s
+        lost = {"perplexity": 9.1, "reference_perplexity": 9.0, "kl": kl, "top1": 0.9}
+        case["model"].update(quality=lost)
+    found = Page(page_of(tmp_path, made))
+    (told,) = [s["aria-label"] for s in found.all("svg") if "Quality against" in str(s)]
+    assert "tiny fp32 ort: 250 tokens/s, KL 0.0001. " in told
+    assert told.endswith("Outdone in both: tiny fp32 trt")
+    assert worth.outdone([(1, 1), (2, 2), (2, 1), (1, 3)]) == [False, False, False, True]
 
 
 def test_runs_of_other_prompts_are_panels_of_their_own_in_the_ladder(tmp_path, capsys):
