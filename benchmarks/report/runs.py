@@ -50,7 +50,8 @@ def _documents(path: str) -> List[Tuple[str, Dict[str, Any]]]:
     parsed = documents.parsed(path)
     if not (isinstance(parsed, dict) and parsed.get("kind") == "board" and "bundles" in parsed):
         return [(path, documents.held(parsed, os.path.basename(path)))]
-    bundles = boards.read(path)["bundles"]
+    boards.check(parsed, os.path.basename(path))
+    bundles = parsed["bundles"]
     found = [(f"{path} {b['model']['name']}", b["bench"]) for b in bundles if b["bench"]]
     for name, document in found:
         recompute.hold(document, os.path.basename(name))

@@ -53,7 +53,13 @@ def _names(document: Value) -> Iterator[str]:
     if len(known) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         yield f"two cases are called {js.shown(twice)}"
+    seen = set()
     for entry in document["comparisons"]:
+        what = entry["a"], entry["b"], entry["figure"]
+        if what in seen:
+            pair = " and ".join(js.shown(name) for name in what[:2])
+            yield f"it compares {pair} twice in {js.shown(what[2])}"
+        seen.add(what)
         for side in "ab":
             if entry[side] not in known:
                 yield f"it compares {js.shown(entry[side])}, a case that it does not hold"

@@ -6,6 +6,7 @@ Wilcoxon signed-rank test turned round: no normal distribution, no outlier that 
 """
 
 import math
+from functools import lru_cache
 from typing import List, NamedTuple, Optional, Sequence
 
 CONFIDENCE = 0.998  # ten comparisons of the same thing are all right in 98 of 100 runs
@@ -74,6 +75,7 @@ def interval(values: Sequence[float], confidence: float) -> Optional[Interval]:
     return Interval(median(means), means[cut - 1], means[-cut], 1 - 2 * below / total)
 
 
+@lru_cache(maxsize=4)  # all figures of a run have as many pairs; of 500 it takes seconds
 def signed_rank_counts(n: int) -> List[int]:
     """In how many of the 2**n choices of signs the positive ranks of 1 to n add up to 0, 1, ..."""
     counts = [1] + [0] * (n * (n + 1) // 2)

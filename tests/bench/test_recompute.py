@@ -104,6 +104,7 @@ def test_a_round_that_was_edited_gives_another_summary(tmp_path):
             "passed with 3 of",
         ),
         (lambda d: d["comparisons"][0].update(a="nobody"), "it compares 'nobody', a case"),
+        (lambda d: d["comparisons"].append(d["comparisons"][0]), "twice in 'token_s'"),
         (lambda d: d["comparisons"][0].update(figure="speed"), "'speed', which is no figure"),
         (lambda d: d["comparisons"][0].update(figure="token_s/1"), "which is no figure"),
         (lambda d: d["cases"][1].update(name=d["cases"][0]["name"]), "two cases are called"),
