@@ -23,7 +23,11 @@ DIALECTS = ("portable", "ort")
 PRECISIONS = tuple(DTYPES)
 BLOCKS = ("n8", "n4")  # precisions with ONNX Runtime's own operators: dialect `ort`, target `cpu`
 
-FUSED = ("fp32", *BLOCKS)  # precisions that the fused graph of dialect `ort` can have
+FUSED = (
+    "fp32",
+    "int8-dynamic",
+    *BLOCKS,
+)  # precisions that the fused graph of dialect `ort` can have
 
 MOST = js.MOST_INT32  # positions and ids are INT32
 MOST_LAYERS = 1000

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 import numpy as np
 import onnx
 
+from edgeformer.contract import STEP
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.clean import Weight
 from edgeformer.export.graphs import Traced
@@ -62,6 +63,7 @@ class _Rewrite:
 
     def __init__(self, traced: Traced, forms: Mapping[str, Form]) -> None:
         self.old, self.forms = traced.weights, forms
+        self.deep = traced.contract.file == f"{STEP}.onnx"  # ids [1, T] in place of [T]
         self.nodes: list[onnx.NodeProto] = []
         self.weights: dict[str, Weight] = {}
         self._rounded: dict[tuple[str, Form], tuple[str, ...]] = {}  # by input: what is made of it
@@ -167,8 +169,10 @@ class _Rewrite:
         return "int8." + name
 
     def _rows(self, node: onnx.NodeProto, name: str, value: str) -> None:
-        """ids [T] -> rows of the table [T, width]; a tied one lies there as the head wants it."""
+        """ids [T] or [1, T] -> rows of the table, [T, width] or [1, T, width]. A tied table lies
+        there as the head wants it."""
         out, ids, turned = node.output[0], node.input[1], name in self._products
+        perm = [1, 2, 0] if self.deep else [1, 0]
         table, scales = self._stored(name, value, turned)
         column = scales + ".column"
         self.weights[column] = Weight(
@@ -176,7 +180,7 @@ class _Rewrite:
         )
         self._add(node, "Gather", [table, ids], out + ".int8", axis=int(turned))
         if turned:
-            self._add(node, "Transpose", [out + ".int8"], out + ".rows", perm=[1, 0])
+            self._add(node, "Transpose", [out + ".int8"], out + ".rows", perm=perm)
         rows = out + (".rows" if turned else ".int8")
         self._add(node, "Cast", [rows], out + ".float", to=onnx.TensorProto.FLOAT)
         self._add(node, "Gather", [column, ids], out + ".scales", axis=0)  # [T, 1]

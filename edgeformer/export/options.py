@@ -72,7 +72,8 @@ def parser() -> argparse.ArgumentParser:
         "--dialect",
         choices=DIALECTS,
         help="of the graphs: ort, ONNX Runtime's fused operators (the default for --target cpu in "
-        "fp32, n8 and n4, where the model can be written in them), or portable",
+        "fp32, n8 and n4, where the model can be written in them; to be asked for in "
+        "int8-dynamic), or portable",
     )
     _add_quality(add)
     add("--force", action="store_true", help="replace the bundle if it exists")

@@ -56,6 +56,7 @@ class Precision:
     oldest_onnxruntime: str = OLDEST_ONNXRUNTIME
     quantize: Quantize | None = None
     host: bool = True  # whether its embedding can be an input: a quantized one stands in the graph
+    portable: bool = False  # whether it is in that dialect for a CPU too, unless another is asked
 
 
 def _in_8_bits(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
@@ -90,7 +91,14 @@ PRECISIONS = {
         Precision("fp32", EVERYWHERE, ("fp32", "fp16")),
         Precision("fp16", EVERYWHERE, ("fp16",)),
         Precision("int8-qdq", ("jetson-orin-nano",), ("int8-qdq", "int8"), quantize=_in_int8),
-        Precision("int8-dynamic", EVERYWHERE, ("int8-dynamic",), quantize=_dynamic, host=False),
+        Precision(
+            "int8-dynamic",
+            EVERYWHERE,
+            ("int8-dynamic",),
+            quantize=_dynamic,
+            host=False,
+            portable=True,
+        ),
         Precision("n8", ("cpu",), ("n8",), "ort", "1.23", _in_8_bits, host=False),
         Precision("n4", ("cpu",), ("n4",), "ort", "1.23", _mixed, host=False),
     )
@@ -102,7 +110,8 @@ def is_fused(
 ) -> bool:
     """Whether the bundle holds the one graph of dialect `ort`; an error where it cannot be had.
 
-    None asks for it where the target is a CPU and the model can be written in it.
+    None asks for it where the target is a CPU and the model can be written in it; but not in
+    int8-dynamic, whose portable graphs are the one quantized form for old releases.
     """
     why = why_not_fused(config)
     if precision not in FUSED:
@@ -113,6 +122,8 @@ def is_fused(
         why = f"target {target}; say --target cpu"
     if dialect == "ort" and why:
         raise EdgeformerError(f"dialect ort is not for {why}; leave out --dialect")
+    if dialect is None and PRECISIONS[precision].portable:
+        return False
     return dialect != "portable" and target == "cpu" and not why
 
 

@@ -10,6 +10,7 @@ import onnx
 import pytest
 import torch
 
+import edgeformer
 from edgeformer.bundle import Bundle
 from edgeformer.contract import fused_graph
 from edgeformer.errors import CheckFailed, EdgeformerError
@@ -151,6 +152,30 @@ def test_blocks_of_eight_bits_stand_in_the_fused_graph(tmp_path):
     count = collections.Counter(node.op_type for node in model.graph.node)
     assert count["MatMulNBits"] == 4 * decoder.config.n_layers + 1
     assert count["GatherBlockQuantized"] == 1 and not count["MatMul"] + count["Gemm"]
+
+
+@pytest.mark.parametrize("choice", ["gqa", "tied"])
+def test_products_in_int8_stand_in_the_fused_graph_where_it_is_asked_for(choice, tmp_path):
+    decoder = random_decoder(widened(choice), 1, 0.35)
+    gate = Gate(max_loss=9.0, max_kl=9.0, min_top1=0.0)
+    options = {"precision": "int8-dynamic", "target": "cpu", "capacity": ROWS, "gate": gate}
+    divergence = {}
+    for dialect in (None, "ort"):
+        out = tmp_path / str(dialect)
+        made = export_decoder(decoder, out, name="m", dialect=dialect, **options)
+        divergence[dialect] = made.quality.precisions["int8-dynamic"].kl
+        manifest = Bundle.open(str(out)).manifest
+        assert manifest.dialect == (dialect or "portable")
+        assert manifest.min_onnxruntime == ("1.24" if dialect else "1.10")
+    assert divergence["ort"] == pytest.approx(divergence[None], rel=0.5)
+    model = onnx.load(tmp_path / "ort" / "step.onnx", load_external_data=False)
+    count = collections.Counter(node.op_type for node in model.graph.node)
+    assert count["MatMulInteger"] == 4 * decoder.config.n_layers + 1
+    assert count["GroupQueryAttention"] == decoder.config.n_layers
+    assert not count["MatMul"] + count["Gemm"]
+    with edgeformer.load(str(tmp_path / "ort")) as run:
+        ids = [step.token for step in run.stream([1, 2, 3], max_new_tokens=8)]
+    assert len(ids) == 8
 
 
 def test_a_model_that_cannot_be_written_so_gets_portable_graphs_or_a_reason(tmp_path):
