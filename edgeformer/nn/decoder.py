@@ -87,9 +87,10 @@ class Decoder(nn.Module):
         return rows
 
     def logits(self, x: torch.Tensor) -> torch.Tensor:
-        """[T, d_model] -> float32 [T, vocab]."""
+        """[T, d_model] or [1, T, d_model] -> float32 [T, vocab]."""
         c = self.config
         x = self.final_norm(x) if c.final_norm else x
+        x = x if x.dim() == 2 else x.reshape(-1, c.d_model)
         weight = self.embedding.weight if c.tie_embeddings else self.head.weight
         x = in_type_of(x, weight)
         bias = x.new_zeros(1) if self.head_bias is None else in_type_of(self.head_bias, x)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import nn
 
 from edgeformer.nn.config import ModelConfig
@@ -79,14 +78,14 @@ class FusedStep(nn.Module):
         rows, last, total, *past = rest
         decoder = self.decoder
         x = decoder.embed(token_ids, positions)  # [1, T, d_model]
-        attend = FusedAttention(self, last, total, past)
+        attend = FusedAttention(self, rows, last, total, past)
         rotary = dict.fromkeys(("none", "global", "local"))
         if self.counted:
             rotary |= decoder.rotary(positions)
         for i, block in enumerate(decoder.blocks):
-            x = block(x, rotary[self.config.layer_rope(i)], attend)
-        x = F.embedding(rows, x.reshape(-1, self.config.d_model))  # [R, d_model]
-        logits = decoder.logits(x)
+            chosen = attend.chosen if i == self.config.n_layers - 1 else None
+            x = block(x, rotary[self.config.layer_rope(i)], attend, chosen)
+        logits = decoder.logits(x)  # of [1, R, d_model]
         return (logits, logits.argmax(-1), *attend.present)
 
     def example_inputs(self, tokens: int = 3, rows: int = 2) -> tuple[torch.Tensor, ...]:
@@ -101,13 +100,23 @@ class FusedStep(nn.Module):
 
 
 class FusedAttention:
-    """Gives every layer's projections to one operator."""
+    """Gives every layer's projections to one operator. Behind the last one's keys and values only
+    the tokens that get logits go on."""
 
     def __init__(
-        self, step: FusedStep, last: torch.Tensor, total: torch.Tensor, past: list[torch.Tensor]
+        self,
+        step: FusedStep,
+        rows: torch.Tensor,
+        last: torch.Tensor,
+        total: torch.Tensor,
+        past: list[torch.Tensor],
     ) -> None:
-        self.step, self.last, self.total, self.past = step, last, total, past
+        self.step, self.rows, self.last, self.total, self.past = step, rows, last, total, past
         self.present: list[torch.Tensor] = []
+
+    def chosen(self, x: torch.Tensor) -> torch.Tensor:
+        """[1, T, width] -> [1, R, width]."""
+        return x.index_select(1, self.rows)
 
     def packed(self, attention: Attention, qkv: torch.Tensor) -> torch.Tensor:
         """Projections as they come, [1, T, (heads + 2 * kv_heads) * head_dim]."""
@@ -137,7 +146,7 @@ class FusedAttention:
         past = self.past[2 * layer : 2 * layer + 2]
         y, *new = GroupQuery.apply(*qkv, *past, self.last, self.total, *tables, attributes)
         self.present += new
-        return y
+        return self.chosen(y) if layer == c.n_layers - 1 else y
 
 
 class GroupQuery(torch.autograd.Function):

@@ -23,6 +23,7 @@ from edgeformer.nn.rope import rotate
 Attend = Callable[[int, torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 # cos and sin rows for the tokens, each [T, 1, width]; None: this layer does not turn.
 Rotary = tuple[torch.Tensor, torch.Tensor] | None
+Rows = Callable[[torch.Tensor], torch.Tensor]  # some of the tokens of a tensor
 
 
 def in_type_of(x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
@@ -142,24 +143,29 @@ class Block(nn.Module):
             self.ff_post_norm = Norm(c, c.d_model)
         self.dropout = nn.Dropout(c.dropout)
 
-    def forward(self, x: torch.Tensor, rotary: Rotary, attend: Attend) -> torch.Tensor:
+    def forward(
+        self, x: torch.Tensor, rotary: Rotary, attend: Attend, rows: Rows | None = None
+    ) -> torch.Tensor:
+        """`rows`: picks the tokens that go on, where `attend` gives no others (a last block)."""
+        rows = rows or (lambda x: x)
         if self.parallel != "none":
-            a = self.attention_norm(x)
-            f = a if self.parallel == "one_norm" else self.ff_norm(x)
-            a, f = (in_type_of(y, x) for y in (self.attention(a, rotary, attend), self.ff(f)))
-            return self._add(x, a + f)
+            y = self.attention_norm(x)
+            a, x = self.attention(y, rotary, attend), rows(x)
+            f = self.ff(rows(y) if self.parallel == "one_norm" else self.ff_norm(x))
+            return self._add(x, in_type_of(a, x) + in_type_of(f, x))
+        before = self.placement in ("pre", "sandwich")
+        y = self.attention(self.attention_norm(x) if before else x, rotary, attend)
+        x = rows(x)
         if self.placement == "pre":
-            x = self._add(x, self.attention(self.attention_norm(x), rotary, attend))
+            x = self._add(x, y)
             return self._add(x, self.ff(self.ff_norm(x)))
         if self.placement == "post":
-            y = self.attention_norm(self._add(x, self.attention(x, rotary, attend)))
-            y = in_type_of(y, x)
+            y = in_type_of(self.attention_norm(self._add(x, y)), x)
             return in_type_of(self.ff_norm(self._add(y, self.ff(y))), x)
         if self.placement == "output":
-            x = self._add(x, self.attention_norm(self.attention(x, rotary, attend)))
+            x = self._add(x, self.attention_norm(y))
             return self._add(x, self.ff_norm(self.ff(x)))
-        a = self.attention(self.attention_norm(x), rotary, attend)
-        x = self._add(x, self.attention_post_norm(a))
+        x = self._add(x, self.attention_post_norm(y))
         return self._add(x, self.ff_post_norm(self.ff(self.ff_norm(x))))
 
     def _add(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

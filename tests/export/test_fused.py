@@ -7,6 +7,7 @@ import json
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 import pytest
 import torch
 
@@ -86,18 +87,52 @@ def test_heads_that_the_operator_does_not_turn_are_turned_before_it(name, tmp_pa
     assert_computes(decoder, tmp_path)
 
 
-def test_a_layer_is_eleven_nodes_and_two_for_each_product(tmp_path):
+def test_a_layer_is_ten_nodes_and_two_for_each_product(tmp_path):
     decoder = random_decoder(dataclasses.replace(PLAIN, head_dim=16), 1, 0.3)
     _, nodes = written(decoder, tmp_path)
     count = collections.Counter(node.op_type for node in nodes)
     layers = decoder.config.n_layers
     assert count["GroupQueryAttention"] == count["QuickGelu"] == count["Split"] == layers
     assert count["MatMul"] == 4 * layers + 1  # and the head
-    # before the first layer no sum stands, and before the last norm rows are chosen
-    assert count["SkipSimplifiedLayerNormalization"] == 2 * layers - 1
-    inside = [node for node in nodes if node.name.startswith("blocks.1/")]
-    # of the last one; others end with a sum that the next norm takes in
-    assert len(inside) == 11 + 2 * 4
+    # before the first layer no sum stands; the last norm takes in the last layer's
+    assert count["SkipSimplifiedLayerNormalization"] == 2 * layers
+    inside = [node.op_type for node in nodes if node.name.startswith("blocks.1/")]
+    # ten, for a sum at the end is the next norm's, and in the last layer two that choose rows
+    assert len(inside) == 12 + 2 * 4 and inside.count("Gather") == 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gqa", "parallel-one-norm", "parallel-two-norms", "norm-post", "norm-output", "norm-sandwich"],
+)
+def test_only_rows_with_logits_go_through_the_last_block(name, tmp_path):
+    decoder = random_decoder(widened(name), 1, 0.3)
+    path, _ = written(decoder, tmp_path)
+    ids = np.random.default_rng(0).integers(0, decoder.config.vocab_size, 24).tolist()
+    with torch.inference_mode():
+        wanted = decoder(torch.tensor([ids]))[0].numpy()
+    run = FusedRun(open_graph(path))
+    allowed = 1e-4 * float(np.abs(wanted).max())
+    found = run(ids[:16], [15, 3, 3])  # in any order, more than once
+    assert found == pytest.approx(wanted[[15, 3, 3]], abs=allowed)
+    found = run(ids[16:], [7])  # reads keys and values of all
+    assert found == pytest.approx(wanted[[23]], abs=allowed)
+    assert shape_in_last_block(path, decoder) == (1, 2, decoder.config.d_model)
+
+
+def shape_in_last_block(path, decoder):
+    """Of what the last feed-forward gives, in a step of five tokens and two of them with logits."""
+    model = onnx.load(path)
+    last = f"blocks.{decoder.config.n_layers - 1}/ff/down/"
+    down = [node for node in model.graph.node if node.name.startswith(last)][-1]
+    model.graph.output.append(onnx.helper.make_empty_tensor_value_info(down.output[0]))
+    session = ort.InferenceSession(model.SerializeToString())
+    feeds = {"token_ids": [[1, 2, 3, 4, 5]], "rows": [4, 2], "last": [4], "total": [5]}
+    feeds = {name: np.array(values, np.int32) for name, values in feeds.items()}
+    for value in session.get_inputs():
+        if value.name not in feeds:
+            feeds[value.name] = np.zeros(value.shape, np.float32)
+    return session.run([down.output[0]], feeds)[0].shape
 
 
 def test_a_sum_that_two_norms_read_is_computed_once(tmp_path):
