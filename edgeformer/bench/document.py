@@ -112,10 +112,10 @@ def _bytes(path: str) -> bytes:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            raw = file.read(MOST_BYTES + 1)
+            raw = b"" if size > MOST_BYTES else file.read(MOST_BYTES + 1)
     except OSError as error:
         raise EdgeformerError(f"{path} cannot be read: {error.strerror}") from None
-    if len(raw) > MOST_BYTES:
+    if max(size, len(raw)) > MOST_BYTES:
         raise EdgeformerError(
             f"{path} has {max(size, len(raw))} bytes, and a document at most {MOST_BYTES} "
             f"({MOST_BYTES >> 20} MiB); measure fewer rounds, tokens or bundles in one run"

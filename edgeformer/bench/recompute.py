@@ -84,6 +84,9 @@ def _case(case: Value, document: Value) -> Iterator[str]:
     if document["complete"] and (case["error"] is not None or len(case["rounds"]) != rounds):
         ended = f"has {len(case['rounds'])} of {rounds} rounds" if not case["error"] else "died"
         yield f"it says that it is complete, and {name} {ended}"
+    for index, turn in enumerate(case["rounds"]):
+        for wrong in _counted(turn, document["settings"], document["complete"]):
+            yield f"{name}, round {index + 1}: {wrong}"
     told = GOLDEN.fullmatch(case["parity"]["what"])
     exact = case["parity"]["passed"] is True and case["precision"] == "fp32"
     if exact and told is not None and told.group(1) != told.group(2):
@@ -93,6 +96,21 @@ def _case(case: Value, document: Value) -> Iterator[str]:
         wanted["roofline_share"] = case["summary"]["roofline_share"]
     for one in differences(wanted, case["summary"]):
         yield f"{name}: {_said(one, 'the summary')}"
+
+
+def _counted(turn: Value, settings: Value, is_complete: bool) -> Iterator[str]:
+    """Tokens are those that were asked for: a label that was edited is a figure that was."""
+    found, outside = len(turn["token_s"]), len(turn["outside_s"])
+    tokens, blocks = settings["new_tokens"] - 1, settings.get("side_by_side")
+    if blocks is not None:  # whose number changes where a case dies
+        kept = blocks["block_tokens"] - blocks["dropped_tokens"]
+        tokens = kept * (blocks["blocks"] if is_complete else max(1, found // max(1, kept)))
+    if found != tokens or outside not in (0, found):
+        yield f"{found} times of tokens, {outside} of them outside the step; settings give {tokens}"
+    for key, wanted in (("first_token_s", "prompt_tokens"), ("rows_s", "rows")):
+        unasked = [length for length in turn[key] if int(length) not in settings[wanted]]
+        if unasked:
+            yield f"{key} of {unasked[0]}, and settings.{wanted} is {settings[wanted]}"
 
 
 def _comparisons(document: Value) -> Iterator[str]:

@@ -104,6 +104,16 @@ def test_a_round_that_was_edited_gives_another_summary(tmp_path):
             "passed with 3 of",
         ),
         (lambda d: d["comparisons"][0].update(a="nobody"), "it compares 'nobody', a case"),
+        (lambda d: d["settings"].update(new_tokens=64), "3 times of tokens, 3 of them outside"),
+        (lambda d: d["settings"].update(prompt_tokens=[64]), "first_token_s of 16, and settings.p"),
+        (lambda d: d["settings"].update(rows=[]), "rows_s of 64, and settings.rows is []"),
+        (lambda d: d["cases"][0]["rounds"][0]["outside_s"].pop(), "2 of them outside the step"),
+        (
+            lambda d: d["settings"].update(
+                side_by_side={"blocks": 2, "block_tokens": 5, "dropped_tokens": 2}
+            ),
+            "settings give 6",
+        ),
         (lambda d: d["comparisons"].append(d["comparisons"][0]), "twice in 'token_s'"),
         (lambda d: d["comparisons"][0].update(figure="speed"), "'speed', which is no figure"),
         (lambda d: d["comparisons"][0].update(figure="token_s/1"), "which is no figure"),
@@ -132,6 +142,18 @@ def test_a_run_that_was_cut_short_is_read(tmp_path):
     made["complete"] = False
     made["cases"][1].update(rounds=[], error="killed")
     recompute.hold(settled(made), "the document")
+
+
+def test_a_run_side_by_side_whose_case_died_had_other_numbers_of_blocks():
+    made = long_document()
+    made["settings"]["side_by_side"] = {"blocks": 18, "block_tokens": 2, "dropped_tokens": 1}
+    assert "settings give 18" in next(recompute.findings(made))
+    made.update(complete=False)
+    recompute.hold(made, "the document")
+    made["settings"]["side_by_side"].update(block_tokens=3)
+    assert "3 times of tokens, 3 of them outside the step; settings give 2" in next(
+        recompute.findings(made)
+    )
 
 
 def test_the_rounding_of_another_machines_sum_is_no_difference():

@@ -33,7 +33,7 @@ def comparison(a, b, figure="token_s"):
 def board_document():
     """TensorRT and ONNX Runtime on a board, two precisions, all parity passed."""
     made = document()
-    made["settings"]["rounds"] = ROUNDS
+    made["settings"].update(rounds=ROUNDS, rows=[8, 64, 512])
     cases = [
         model_case("fp32", "ort", 0.004, spread=1.0),
         model_case("fp32", "trt", 0.002),

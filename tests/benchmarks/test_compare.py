@@ -152,10 +152,10 @@ def test_cases_that_decoded_side_by_side_are_said_to_have(tmp_path, capsys):
     made = board_document()
     _, out, _ = compared(capsys, save(tmp_path, "a.json", made))
     assert "side by side" not in out
-    made["settings"]["side_by_side"] = {"blocks": 18, "block_tokens": 75, "dropped_tokens": 25}
+    made["settings"]["side_by_side"] = {"blocks": 3, "block_tokens": 2, "dropped_tokens": 1}
     _, out, _ = compared(capsys, save(tmp_path, "b.json", made))
     told = next(line for line in out.splitlines() if line.startswith("Conditions"))
-    assert "side by side 18 blocks of 75 tokens, the first 25 dropped" in told
+    assert "side by side 3 blocks of 2 tokens, the first 1 dropped" in told
     assert cells(out, TRT_ORT)[2] == "0.500 (0.490–0.510)"
 
 

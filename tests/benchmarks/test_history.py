@@ -136,7 +136,7 @@ def test_blocks_side_by_side_and_whole_rounds_have_a_history_each(tmp_path, caps
     for path in paths[2:]:
         with open(path) as file:
             made = json.load(file)
-        cut = {"blocks": 18, "block_tokens": 75, "dropped_tokens": 25}
+        cut = {"blocks": 3, "block_tokens": 2, "dropped_tokens": 1}
         made["settings"]["side_by_side"] = cut
         save(tmp_path, os.path.basename(path), made)
     status, out = told(capsys, "--fail-on-regression", *paths)
