@@ -12,7 +12,7 @@ import json
 import os
 import sys
 import time
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Optional, Tuple
 
 # This clone's, installed or not
 sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -68,13 +68,16 @@ def selftest(options: argparse.Namespace) -> Dict[str, Any]:
         "runs": [],
     }
     for number in range(options.runs):
-        report["runs"].append(_run(cases, settings, f"run {number + 1} of {options.runs}"))
+        run, packages = _run(cases, settings, f"run {number + 1} of {options.runs}")
+        report["runs"].append(run)
+        report["machine"]["packages"] = packages
         if options.output:  # after each run: all of them take long
             document.write(options.output, json.dumps(report, indent=1))
     return report
 
 
-def _run(cases: Any, settings: Any, name: str) -> Dict[str, Any]:
+def _run(cases: Any, settings: Any, name: str) -> Tuple[Dict[str, Any], Dict[str, Any]]:
+    """(figures and verdicts, versions of what computed them)"""
     print(name, file=sys.stderr, flush=True)
     load, began = [round(value, 2) for value in os.getloadavg()], time.perf_counter()
     with Monitor() as monitor:
@@ -91,7 +94,7 @@ def _run(cases: Any, settings: Any, name: str) -> Dict[str, Any]:
         print(f"  {what:7} {low:.3f} to {high:.3f}: {verdict['verdict']}", file=sys.stderr)
     keys = ("token_s", "again_token_s", "slower_token_s")
     rounded = [[float(f"{value:.5g}") for value in values] for values in figures]
-    return dict(
+    made = dict(
         zip(keys, rounded),
         same=dict(same),
         slower=dict(slower),
@@ -99,6 +102,7 @@ def _run(cases: Any, settings: Any, name: str) -> Dict[str, Any]:
         load_average=load,
         seconds=round(time.perf_counter() - began, 1),
     )
+    return made, conditions.packages([case.about for case in taken.cases])
 
 
 def _parser() -> argparse.ArgumentParser:
