@@ -134,7 +134,7 @@ def test_samples_carry_the_memory_of_the_case_that_runs(tmp_path):
             time.sleep(0.2)
             child.kill()
             child.wait()
-            time.sleep(0.1)
+            time.sleep(0.4)
     seen = [sample["rss_bytes"] for sample in monitor.samples]
     assert seen[0] is None and seen[-1] is None
     assert 50 << 20 < max(rss for rss in seen if rss is not None) < 150 << 20
