@@ -7,11 +7,13 @@ import numpy as np
 from edgeformer.backends import Backend, Output, Rows
 from edgeformer.backends.ort import ORT_ERRORS, address, open_graph
 from edgeformer.backends.rows import check_range, check_room, check_shape, zeros
-from edgeformer.backends.steps import NOT_FINITE, StepLimits
+from edgeformer.backends.steps import NOT_FINITE, WANTED, StepLimits
 from edgeformer.backends.threads import default_threads
 from edgeformer.bundle import Bundle
 from edgeformer.contract import STEP, cache_names
 from edgeformer.errors import EdgeformerError
+
+INFINITE = float("inf")
 
 
 class FusedBackend(Backend):
@@ -47,6 +49,15 @@ class FusedBackend(Backend):
         self._last, self._total = np.zeros(1, np.int32), np.zeros(1, np.int32)
         self._tokens = np.zeros(chunk, np.int64)
         self._logits = np.zeros((1, sizes["vocab_size"]), np.float32)  # grows to the most rows
+        self._most = min(self._capacity, self._limits.max_positions)
+        self._vocabulary = self._limits.vocabulary
+        # A step reads all weights, and then the CPU's caches hold nothing of ours: the less memory
+        # is touched the quicker, and a number that goes through numpy touches much.
+        self._views = tuple(
+            memoryview(array)
+            for array in (self._ids[0], self._positions, self._rows, self._last, self._total)
+        )
+        self._token_view, self._logit_view = memoryview(self._tokens), memoryview(self._logits[0])
         listed = {spec.name for spec in manifest.graphs[STEP].inputs}
         self._counted = "positions" in listed
         self._bind("last", self._last, (1,))
@@ -66,19 +77,35 @@ class FusedBackend(Backend):
         rows: Sequence[int],
         want: str = "logits",
     ) -> Output:
-        count, outputs = len(token_ids), len(rows)
-        end = self._check_step(token_ids, positions, rows, want)
-        self._ids[0, :count] = token_ids
-        self._rows[:outputs] = rows
-        self._last[0], self._total[0] = end - 1, end
-        if self._counted:
+        count, outputs, used = len(token_ids), len(rows), self._used
+        if (
+            count == outputs == len(positions) == 1
+            and 0 <= token_ids[0] < self._vocabulary
+            and positions[0] == used < self._most
+            and rows[0] == 0
+            and want in WANTED
+            and self._session is not None
+        ):  # the next token, and all that `_check_step` asks
+            ids, places, first, last, total = self._views
+            ids[0], places[0], first[0], last[0], total[0] = token_ids[0], used, 0, used, used + 1
+            end = used + 1
+        else:
+            end = self._check_step(token_ids, positions, rows, want)
+            self._ids[0, :count] = token_ids
             self._positions[:count] = positions
+            self._rows[:outputs] = rows
+            self._last[0], self._total[0] = end - 1, end
         if self._bound != (count, outputs):
             self._bind_sizes(count, outputs)
         try:
             self._session.run_with_iobinding(self._binding)
         except ORT_ERRORS as error:
             raise EdgeformerError(f"onnxruntime failed in a step: {error}") from None
+        if outputs == 1 and want == "token":
+            token = self._token_view[0]
+            if -INFINITE < self._logit_view[token] < INFINITE:
+                self._used = end
+                return Output(None, [token])
         output = self._output(outputs, want)
         self._used = end
         return output
@@ -112,15 +139,13 @@ class FusedBackend(Backend):
         self._used = 0
 
     def _output(self, count: int, want: str) -> Output:
-        logits = self._logits[:count]
         if want == "logits":
-            return Output(logits.copy(), None)
-        tokens = self._tokens[:count].tolist()
+            return Output(self._logits[:count].copy(), None)
+        tokens = [self._token_view[row] for row in range(count)]
         for row, token in enumerate(tokens):
-            if not -np.inf < logits[row, token] < np.inf:
-                raise EdgeformerError(
-                    f"the model gave a logit of {logits[row, token]}: {NOT_FINITE}"
-                )
+            logit = self._logit_view[row * self._vocabulary + token]
+            if not -INFINITE < logit < INFINITE:
+                raise EdgeformerError(f"the model gave a logit of {logit}: {NOT_FINITE}")
         return Output(None, tokens)
 
     def _check_step(
@@ -153,6 +178,7 @@ class FusedBackend(Backend):
     def _bind_sizes(self, count: int, outputs: int) -> None:
         if outputs > len(self._logits):
             self._logits = np.zeros((outputs, self._logits.shape[1]), np.float32)
+            self._logit_view = memoryview(self._logits.reshape(-1))
         self._bound = (0, 0)  # in case of an interrupt half-way
         self._bind("token_ids", self._ids, (1, count))
         if self._counted:

@@ -9,6 +9,8 @@ from edgeformer.manifest import Manifest
 
 NOT_FINITE = "its weights or its precision are broken; run: python -m edgeformer check BUNDLE"
 
+WANTED = ("logits", "token")
+
 
 class StepLimits(NamedTuple):
     """What a graph can answer; beyond it lies garbage."""
@@ -44,7 +46,7 @@ class StepLimits(NamedTuple):
             )
         if not 1 <= len(rows) <= count or min(rows) < 0 or max(rows) >= count:
             raise EdgeformerError(f"rows {list(rows)[:8]} must name 1 to {count} of {count} tokens")
-        if want not in ("logits", "token"):
+        if want not in WANTED:
             raise EdgeformerError(f'a step gives "logits" or "token", not {want!r}')
         return count - list(positions).count(-1)
 

@@ -42,6 +42,7 @@ class Stream:
         self._prompt_tokens = len(prompt_ids)
         self._eos_ids = eos_ids
         self._text = text
+        self._params = params
         self._stop = StopText(params.stop)
         self._load_s = load_s
         self._times: List[float] = []
@@ -91,6 +92,8 @@ class Stream:
         if self._text is None:
             return "", reason
         text = "" if token in self._eos_ids else self._text.push(token)
+        if reason is None and not self._params.stop:
+            return text, None
         if reason is not None:
             text += self._text.flush()
         text, stopped = self._stop.push(text)

@@ -36,6 +36,10 @@ class Stage:
     def end(self) -> List[str]:
         return []
 
+    def plain(self) -> bool:
+        """Nothing is held back, and a token gives the same text as anywhere else in this state."""
+        return False
+
 
 NewStage = Callable[[bool], Stage]  # from whether text came before
 
@@ -55,19 +59,29 @@ class Changed(Stage):
         self.first = self.first and not tokens
         return changed
 
+    def plain(self) -> bool:
+        return not self.first or self._change_first is None
+
 
 class ByteLetters(Stage):
     """Tokens spell bytes; a character is held until its last byte is there."""
 
     def __init__(self, after_text: bool) -> None:
         super().__init__(after_text)
-        self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        self._held = b""
 
     def push(self, tokens: List[str]) -> List[str]:
-        return [self._decoder.decode(b"".join(map(spelled_bytes, tokens)))]
+        spelled = self._held + b"".join(map(spelled_bytes, tokens))
+        text, used = codecs.utf_8_decode(spelled, "replace", False)
+        self._held = spelled[used:]
+        return [text]
 
     def end(self) -> List[str]:
-        return [self._decoder.decode(b"", final=True)]
+        held, self._held = self._held, b""
+        return [codecs.utf_8_decode(held, "replace", True)[0]]
+
+    def plain(self) -> bool:
+        return not self._held
 
 
 class ByteFallback(Stage):
@@ -90,6 +104,9 @@ class ByteFallback(Stage):
     def end(self) -> List[str]:
         return [self._decoder.decode(b"", final=True)]
 
+    def plain(self) -> bool:
+        return not self._decoder.getstate()[0]
+
 
 class StripStart(Stage):
     """Takes up to `most` of a character from the start of the whole text."""
@@ -106,6 +123,9 @@ class StripStart(Stage):
         stripped = strip_start(text, self._character, self._most)
         self._most = 0 if stripped else self._most - len(text)
         return [stripped]
+
+    def plain(self) -> bool:
+        return not self._most
 
 
 class EndOfWord(Stage):

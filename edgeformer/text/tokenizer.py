@@ -1,6 +1,6 @@
 """What every tokenizer of a bundle can do; encoding a piece of text is left to each kind."""
 
-from typing import Callable, Iterable, Iterator, List, Optional, Tuple
+from typing import Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.text.added_tokens import AddedToken, Finder, Part
@@ -37,6 +37,8 @@ class Tokenizer:
         self._decoder = decoder
         self._normalize = normalize
         self._hidden = frozenset(self.special_tokens.values())
+        self._known: Dict[int, str] = {}  # texts of ids that a stream has met
+        self._known_all: Dict[int, str] = {}  # ... where special tokens are shown
         self._early = Finder([(token.content, token) for token in added if token.early])
         late = [(self._normalized(token.content), token) for token in added if not token.early]
         late = [(content, token) for content, token in late if content]
@@ -98,7 +100,8 @@ class Tokenizer:
     def stream(self, show_special: bool = False, after_text: bool = False) -> TextStream:
         """after_text: the ids go on from a prompt, so that their first space is one."""
         token_of = self.token if show_special else self._visible
-        return TextStream(token_of, self._decoder, after_text)
+        known = self._known_all if show_special else self._known
+        return TextStream(token_of, self._decoder, after_text, known)
 
     def token(self, token_id: int) -> Optional[str]:
         """The token as the vocabulary writes it, None for an id that has none."""

@@ -1,11 +1,15 @@
 """The stream loop, on scripted tokens: what ends it, what it shows, what it costs."""
 
+import os
 import statistics
+import sys
 from time import perf_counter
 
 import numpy as np
+import onnxruntime
 import pytest
 
+import edgeformer
 from edgeformer import EdgeformerError, SamplingParams
 from edgeformer.bundle import Bundle
 from edgeformer.generation.stream import Stream, stream_ids
@@ -15,6 +19,7 @@ from tests import bundles
 from tests.scripted import ScriptedBackend
 
 EOS = frozenset([0])
+FUSED_RUNS = int(onnxruntime.__version__.split(".")[1]) >= 24
 
 
 @pytest.fixture(scope="module")
@@ -285,3 +290,32 @@ def test_python_around_a_greedy_step_takes_less_than_100_microseconds(tokenizer)
     assert len(whole) == len(inside) == 2000
     outside = [total - step for total, step in zip(whole, inside)]
     assert statistics.median(outside) < 100e-6
+
+
+@pytest.mark.parametrize(
+    "path", [bundles.ROPE, bundles.FUSED] if FUSED_RUNS else [bundles.ROPE], ids=os.path.basename
+)
+def test_a_token_costs_few_calls_however_long_the_context_is(path):
+    """Behind a step the CPU's caches are cold, and each function costs what its memory does."""
+    with edgeformer.load(path, threads=1) as model:
+        model._eos_ids = frozenset()
+        stream = model.stream([5, 6, 7], max_new_tokens=80, temperature=0.0)
+        push = model.tokenizer.stream().push
+        stream._text = None
+        counts = [calls_of(lambda: next(stream)) for _ in range(80)]
+        assert calls_of(lambda: push(5)) > calls_of(lambda: push(5)) == 2
+    usual = sorted(counts)[40]
+    assert usual <= (15 if path == bundles.FUSED else 40)
+    # but where the cache grows into its next bucket, which binds anew
+    assert sum(count > usual for count in counts[1:]) <= 3
+
+
+def calls_of(function):
+    """Functions in Python that it calls, itself counted."""
+    events = []
+    sys.setprofile(lambda frame, event, _: events.append(event))
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return events.count("call")

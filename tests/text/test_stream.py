@@ -4,6 +4,8 @@ import random
 
 import pytest
 
+from edgeformer.text.decoders import read_decoder
+from edgeformer.text.stream import TextStream
 from tests.text.hard_strings import HARD_STRINGS, random_strings
 from tests.text.small import added_token, small_document, tokenizer_of
 
@@ -110,3 +112,45 @@ def test_a_flushed_stream_starts_afresh(single_bytes):
     assert stream.push(ids[0]) == ""
     assert stream.flush() == "\ufffd"
     assert [stream.push(token_id) for token_id in ids] == ["", "é"]
+
+
+class Forgetful(dict):
+    def __setitem__(self, key, value):
+        pass
+
+
+@pytest.mark.parametrize(
+    "decoder",
+    [
+        None,
+        {"type": "ByteLevel"},
+        {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always"},
+        {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        {"type": "BPEDecoder", "suffix": "</w>"},
+        {
+            "type": "Sequence",
+            "decoders": [
+                {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+                {"type": "ByteFallback"},
+                {"type": "Fuse"},
+                {"type": "Strip", "content": " ", "start": 2, "stop": 0},
+            ],
+        },
+    ],
+    ids=lambda value: str(value and value["type"]),
+)
+def test_texts_that_were_met_before_change_no_stream(decoder):
+    """Streams that know what others have met, against one that never learns."""
+    tokens = ["\u2581", "\u2581\u2581", "\u2581a", "b", "##c", " n't", "d</w>", "e", "\u0120f"]
+    tokens += ["<0xE6>", "<0x97>", "<0xA5>", "\u00e6", "\u0139", "\u00a5", "", None, " ", "!"]
+    stages, source, known = read_decoder(decoder, "tokenizer.json"), random.Random(9), {}
+    for _ in range(400):
+        ids = [source.randrange(len(tokens)) for _ in range(source.randrange(1, 12))]
+        after = source.random() < 0.5
+        found = []
+        for texts in (known, Forgetful()):
+            stream = TextStream(tokens.__getitem__, stages, after, texts)
+            found.append([stream.push(token_id) for token_id in ids] + [stream.flush()])
+            found[-1] += [stream.push(token_id) for token_id in ids] + [stream.flush()]
+        assert found[0] == found[1], (ids, after)
+    assert bool(known) == (decoder is None or decoder["type"] != "BPEDecoder")
