@@ -54,6 +54,8 @@ def take_side_by_side(
     try:
         for index in range(settings.rounds):
             alive = [place for place, case in enumerate(found) if case.error is None]
+            if not alive:
+                break
             progress.done += len(cases) - len(alive)
             with ExitStack() as stack:
                 together = _Together(stack, cases, settings, monitor)
@@ -127,8 +129,8 @@ class _Together:
         if cut is None and known:
             cut = cut_for(min(known))
         self.cut = cut
-        if cut is None:
-            return
+        if cut is None or not places:
+            return  # all have ended before
         for row in balanced(len(places), BLOCKS):
             for index in row:
                 self._block(places[index], cut)

@@ -1,6 +1,6 @@
 """A child of `side_by_side` that measures nothing: it notes what it is told, and when.
 
-argv: a file to note it in; the case that shall go wrong; at which of its blocks; and how.
+argv: a file to note it in; the cases that shall go wrong; at which of their blocks; and how.
 """
 
 import json
@@ -24,9 +24,9 @@ def tell(message):
 
 
 def wrong(block):
-    if job["path"] != WHO or block != AT:
+    if job["path"] not in WHO.split(",") or block != AT:
         return
-    if HOW == "dies":
+    if HOW == "dies" or (HOW == "dies later" and not job["golden"]):
         print("the last words", file=sys.stderr, flush=True)
         os.kill(os.getpid(), signal.SIGKILL)
     if HOW == "hangs":

@@ -99,6 +99,17 @@ def test_a_case_that_ends_in_a_block_is_a_finding_and_the_others_go_on(taken, at
     assert sum("given up" in line for line in said) == 1
 
 
+@pytest.mark.parametrize("at", [0, 1, 4])
+def test_where_all_have_ended_what_was_measured_is_kept(taken, at):
+    found, lines, said = taken(["fast", "slow"], 4, "fast,slow", at, "dies later")
+    for case in found.cases:
+        assert case.error.startswith("round 2: the process was ended by SIGKILL (9)")
+        assert len(case.rounds) == 1
+    assert len(said) == 4 and not found.interrupted
+    assert found.side_by_side["block_tokens"] == 45
+    assert sum(what.startswith("starts") for _, what in lines) == 4
+
+
 def test_a_child_that_hangs_is_ended_and_one_that_waits_for_its_turn_is_not(taken, monkeypatch):
     monkeypatch.setattr(turn, "SILENCE_S", 1.5)
     found, lines, _ = taken(["fast", "slow"], 1, "slow", 3, "hangs")
