@@ -13,7 +13,7 @@ from edgeformer.errors import EdgeformerError
 from edgeformer.manifest import Manifest
 
 PROMPTS, ROWS = (16, 64, 256), (64, 256, 1024)
-NEW_TOKENS, ROUNDS, ROUNDS_SIDE_BY_SIDE = 64, 10, 20
+NEW_TOKENS, ROUNDS, ROUNDS_SIDE_BY_SIDE = 64, 10, 30
 PROCESS_BYTES = 40000000  # of Python, numpy and onnxruntime: less than any version takes
 MOST = 1 << 20
 

@@ -60,7 +60,7 @@ def take_side_by_side(
             with ExitStack() as stack:
                 together = _Together(stack, cases, settings, monitor)
                 stack.callback(monitor.processes.clear)  # the numbers may become others'
-                ended = together.round(found, alive[:: -1 if index % 2 else 1], cut)
+                ended = together.round(found, _places(alive, index), cut)
             cut = cut or together.cut
             for place, case in ended.items():  # all at once: a round is whole or it is none
                 found[place] = case
@@ -78,6 +78,15 @@ def _told(cut: Optional[Cut], cases: int) -> Optional[Dict[str, int]]:
     if cut is None:
         return None
     return dict(cut._asdict(), blocks=len(balanced(cases, BLOCKS)))
+
+
+def _places(alive: Sequence[int], index: int) -> List[int]:
+    """Who is the first of this round, the second, ...: each case is each of them equally often.
+
+    The one of three that loads last has decoded 1 % faster than it did as another one.
+    """
+    rows = balanced(len(alive))
+    return [alive[place] for place in rows[index % len(rows)]]
 
 
 class _Together:

@@ -26,7 +26,7 @@ def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
     add("--backend", default="auto", metavar="NAME,NAME", help="auto (default), ort, trt")
     add("--threads", type=int, metavar="N", help="CPU threads (default: the fast cores)")
     add("--rounds", type=int, metavar="N", help="10 (default) are the fewest that give a ratio; "
-        "20 (default) with --side-by-side")  # fmt: skip
+        "30 (default) with --side-by-side")  # fmt: skip
     add("--side-by-side", action="store_true", help="all cases of a round in memory at once, "
         "decoding by turns in short blocks: finds differences of a few per cent")  # fmt: skip
     add("--new-tokens", type=int, metavar="N", help="tokens of a round (default: 64, if they fit)")
