@@ -9,6 +9,7 @@ from edgeformer.generation.sampling import (
     draw,
     keep_top_k,
     keep_top_p,
+    likely,
     refuse_broken,
     sampler_for,
     with_temperature,
@@ -29,6 +30,33 @@ def test_top_k_keeps_the_k_largest_with_their_scores():
     assert keep_top_k(scores, 3)[[1, 2, 3]].tolist() == [5.0, 3.0, 4.0]
     for everything in (0, 5, 6, 2**31 - 1):
         assert kept(keep_top_k(scores, everything)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("size", [1, 63, 64, 300, 4096, 50000])
+@pytest.mark.parametrize("levels", [3, 40, 10**6])
+def test_what_is_likely_holds_the_k_largest_and_their_equals(size, levels):
+    """Against a whole sort; few levels make many equal ones."""
+    source = np.random.RandomState(size + levels)
+    for k in (1, 2, 40, 700):
+        logits = source.randint(0, levels, size).astype(np.float32) - 5
+        ids = likely(logits, k)
+        assert (np.diff(ids) > 0).all()
+        least = np.sort(logits)[::-1][: min(k, size)][-1]
+        assert set(np.flatnonzero(logits >= least)) <= set(ids)
+        assert kept(keep_top_k(logits, k)) == ids[kept(keep_top_k(logits[ids], k))].tolist()
+    assert len(likely(logits, 0)) == size
+    spread = source.standard_normal(50000).astype(np.float32)
+    assert len(likely(spread, 40)) < 100
+
+
+def test_a_draw_is_that_of_all_logits():
+    """The rules over the whole vocabulary, and the sampler, which looks at few."""
+    logits = random_logits(5000)
+    for seed, (k, p, temperature) in enumerate([(40, 1.0, 0.8), (5, 0.9, 2.0), (0, 0.9, 1.0)] * 20):
+        sampler = Sampler(SamplingParams(top_k=k, top_p=p, temperature=temperature), seed)
+        scores = keep_top_p(keep_top_k(with_temperature(logits, temperature), k), p)
+        point = np.random.RandomState(np.array([seed, 0], np.uint32)).random_sample()
+        assert sampler(logits) == draw(scores, point)
 
 
 def test_top_k_breaks_ties_by_the_lowest_id():
