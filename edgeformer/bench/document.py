@@ -51,6 +51,11 @@ def check(document: Any, where: str = "the document") -> None:
             f"{where} has format {js.shown(document.get('format'))}; this version of edgeformer "
             f"reads format {FORMAT}: measure again, or install the version that made it"
         )
+    if isinstance(document, dict) and document.get("kind") == "profile":
+        raise EdgeformerError(
+            f"{where} is a profile: it tells where one bundle's time goes, and is compared with "
+            "nothing; leave it out, or measure with bench -o FILE, without --profile"
+        )
     root = schema()
     hold(document, root, root, where)
 

@@ -61,7 +61,9 @@ def run(arguments: argparse.Namespace) -> int:
     from edgeformer.bundle import Bundle
     from edgeformer.cli import bench_profile
 
-    if arguments.huge_pages:
+    if arguments.huge_pages and arguments.profile:  # it loads in this process
+        huge_pages.start_again(sys.argv[1:])
+    elif arguments.huge_pages:
         huge_pages.for_children()
     threads = arguments.threads
     if threads is not None:

@@ -11,6 +11,7 @@ import onnxruntime
 import pytest
 
 from edgeformer.backends import open_ort
+from edgeformer.bench import document as documents
 from edgeformer.bench.profile import measure
 from edgeformer.bench.profile.figures import figures
 from edgeformer.bench.profile.places import Places
@@ -18,6 +19,7 @@ from edgeformer.bench.profile.samples import Wanted, taken
 from edgeformer.bench.profile.text import text_of
 from edgeformer.bench.profile.trace import read_runs
 from edgeformer.bundle import Bundle
+from edgeformer.cli import huge_pages
 from edgeformer.errors import EdgeformerError
 from edgeformer.model import Model
 from edgeformer.speed.costs import Steps
@@ -219,6 +221,8 @@ def test_the_command_tells_one_document_and_leaves_nothing_behind(tmp_path):
     with open(path) as file:
         assert json.load(file) == found
     assert (found["kind"], found["threads"], found["model"]["name"]) == ("profile", 1, "tiny-rope")
+    with pytest.raises(EdgeformerError, match=r"profile\.json is a profile"):
+        documents.read(path)
     (decode,) = found["phases"]
     assert len(decode["plain_us"]) == 2 and min(decode["plain_us"]) > 0
     assert decode["samples"] == 7 and 4 <= decode["kept"] < 7
@@ -264,3 +268,15 @@ def test_more_events_than_the_profiler_keeps_are_refused():
     with pytest.raises(EdgeformerError, match="more than onnxruntime's profiler keeps"):
         measure._refuse_too_long(Wanted(64, steps, (), 1), 300, 128)
     measure._refuse_too_long(Wanted(64, 200, (64,), 1), 300, 128)
+
+
+def test_huge_pages_are_those_of_the_process_that_loads():
+    try:
+        wanted = huge_pages.environment({})[huge_pages.NAME]
+    except EdgeformerError as error:
+        pytest.skip(str(error))
+    status, out, err = bench(
+        bundles.ROPE, "--threads", "1", "--new-tokens", "4", "--huge-pages", "--json"
+    )
+    assert status == 0, err
+    assert json.loads(out)["machine"]["glibc_tunables"] == wanted
