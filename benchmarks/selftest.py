@@ -1,6 +1,6 @@
 """Does the benchmark itself tell the truth? The same bundle twice, and once with a known slowdown.
 
-    python benchmarks/selftest.py BUNDLE [--runs 10] [--rounds 20] [--slower 0.05] [-o FILE]
+    python benchmarks/selftest.py BUNDLE [--runs 10] [--rounds 30] [--slower 0.05] [-o FILE]
 
 Each run takes rounds, side by side, of three cases of one bundle: it, it again, and it with every
 step made longer by a busy wait. Good are the runs whose interval between the first two contains

@@ -34,10 +34,10 @@ def test_there_are_ten_runs_of_real_noise(path):
         assert max(figures) > 1.01 * min(figures)
 
 
-def test_those_side_by_side_are_twenty_rounds_of_one_thread_in_blocks():
+def test_those_side_by_side_are_thirty_rounds_of_one_thread_in_blocks():
     made = report(SIDE_BY_SIDE)
-    assert (made["slower"], made["threads"], made["settings"]["rounds"]) == (0.05, 1, 20)
-    assert all(len(run["token_s"]) == 20 for run in made["runs"])
+    assert (made["slower"], made["threads"], made["settings"]["rounds"]) == (0.05, 1, 30)
+    assert all(len(run["token_s"]) == 30 for run in made["runs"])
     assert all(run["side_by_side"]["blocks"] == 18 for run in made["runs"])
 
 
