@@ -72,6 +72,7 @@ def test_a_run_tells_one_document_that_is_what_the_schema_says(tmp_path):
     ]
 
 
+@pytest.mark.slow
 def test_side_by_side_gives_the_same_document_from_blocks(tmp_path):
     path = str(tmp_path / "bench.json")
     short = [*SHORT, "--side-by-side", "--rounds", "11", "-o", path]

@@ -3,6 +3,7 @@
 import glob
 import json
 import os
+import re
 
 import pytest
 
@@ -167,7 +168,8 @@ def test_the_rounding_of_another_machines_sum_is_no_difference():
 
 def test_every_committed_result_is_what_its_rounds_give():
     found = glob.glob(os.path.join(RESULTS, "*", "*.json"))
-    assert len(found) >= 4
-    for path in found:
-        if os.path.basename(os.path.dirname(path)) != "boards":
-            documents.read(path)
+    # a board's report and a self test are documents of their own
+    held = [p for p in found if not re.search(r"/boards/[^/]*$|/selftest-[^/]*$", p)]
+    assert len(held) >= 4
+    for path in held:
+        documents.read(path)
