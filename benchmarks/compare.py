@@ -18,6 +18,7 @@ sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from report import figures, history, markdown, runs
 
+from edgeformer.__main__ import FULL
 from edgeformer.bench import document as documents
 from edgeformer.errors import EdgeformerError
 
@@ -40,6 +41,12 @@ def main(arguments: Optional[List[str]] = None) -> int:
         # Whoever read our output has enough. Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        print(f"error: standard output takes no more: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise

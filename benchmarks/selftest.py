@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=rounds, help=f"of each case in a run ({rounds})")
     add("--slower", type=float, default=0.05, help="share by which a step is longer (0.05)")
     add("--new-tokens", type=int, default=200, help="of a stream (200)")
-    add("--threads", type=int, help="CPU threads (default: the physical cores)")
+    add("--threads", type=int, help="CPU threads (default: the fast cores)")
     add("-o", "--output", metavar="FILE", help="every figure and verdict, as JSON")
     return made
 

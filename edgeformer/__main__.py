@@ -1,5 +1,6 @@
 """`python -m edgeformer VERB ...`: imports the verb's own module and nothing else."""
 
+import errno
 import importlib
 import os
 import sys
@@ -15,6 +16,7 @@ VERBS = {
     "build": "TensorRT engines of a bundle, for this machine's GPU",
     "bench": "what bundles cost here: times, memory, power, and whether they differ",
 }
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
@@ -35,6 +37,12 @@ def main(arguments: Optional[List[str]] = None) -> int:
         # Whoever read our output has enough. Python would complain once more at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:
+        if error.errno not in FULL or error.filename is not None:
+            raise
+        print(f"error: standard output takes no more: {error.strerror}", file=sys.stderr)
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 2
 
 
 def _run(words: List[str]) -> int:
@@ -51,7 +59,9 @@ def _run(words: List[str]) -> int:
             f"no verb is called {words[0]!r}; choose {', '.join(VERBS)} (--help says more)"
         )
     verb = importlib.import_module("edgeformer.cli." + words[0])
-    return verb.run(verb.parser().parse_args(words[1:]))
+    arguments = verb.parser().parse_args(words[1:])
+    arguments.words = words
+    return verb.run(arguments)
 
 
 def _usage() -> str:

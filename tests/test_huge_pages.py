@@ -35,7 +35,8 @@ def test_other_tunables_stay(kernel):
     made = huge_pages.environment(given, root)
     assert made == {"GLIBC_TUNABLES": "glibc.malloc.check=3:" + ASKED, "A": "b"}
     assert huge_pages.environment(made, root) is None, "it has them: nothing to begin anew"
-    assert huge_pages.environment({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=0"}, root) is None
+    with pytest.raises(EdgeformerError, match=r"says glibc\.malloc\.hugetlb=0; take"):
+        huge_pages.environment({"GLIBC_TUNABLES": "glibc.malloc.hugetlb=0"}, root)
 
 
 def test_a_system_without_huge_pages_says_what_to_do(kernel, monkeypatch, tmp_path):

@@ -27,6 +27,7 @@ ORT_ERRORS = tuple(
     for kind in vars(ort_state).values()
     if isinstance(kind, type) and issubclass(kind, Exception)
 )
+onnxruntime.disable_telemetry_events()  # nobody is told of what runs here
 LOG_FATAL = 4  # an error reaches the user as an exception, not also as a line on stderr
 
 

@@ -80,6 +80,7 @@ class FusedBackend(Backend):
         count, outputs, used = len(token_ids), len(rows), self._used
         if (
             count == outputs == len(positions) == 1
+            and isinstance(token_ids[0], int)
             and 0 <= token_ids[0] < self._vocabulary
             and positions[0] == used < self._most
             and rows[0] == 0

@@ -24,6 +24,8 @@ def zeros(shape: Tuple[int, ...], dtype: Any = np.float32) -> np.ndarray:
         return np.zeros(shape, dtype)
     try:
         memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)
+        if hasattr(mmap, "MADV_NOHUGEPAGE"):  # Python 3.8; where the kernel gives them to all
+            memory.madvise(mmap.MADV_NOHUGEPAGE)
         return np.frombuffer(memory, dtype).reshape(shape)
     except (OSError, OverflowError, ValueError) as error:
         raise EdgeformerError(

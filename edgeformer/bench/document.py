@@ -46,6 +46,11 @@ def parsed(path: str) -> Any:
 
 def check(document: Any, where: str = "the document") -> None:
     """EdgeformerError with the first place that is not what schema.json says."""
+    if isinstance(document, dict) and "format" not in document:
+        raise EdgeformerError(
+            f"{where} names no format: it is not what bench writes (a self test and a prediction "
+            "are other documents); leave it out"
+        )
     if isinstance(document, dict) and document.get("format") != FORMAT:
         raise EdgeformerError(
             f"{where} has format {js.shown(document.get('format'))}; this version of edgeformer "

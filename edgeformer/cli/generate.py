@@ -3,7 +3,6 @@
 import argparse
 import json
 import re
-import sys
 from typing import Any, Dict, List, Optional, Union
 
 from edgeformer.cli import console, huge_pages
@@ -31,7 +30,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.huge_pages:
-        huge_pages.start_again(sys.argv[1:])
+        huge_pages.start_again(arguments.words)
     sampling = _sampling(arguments)
     asked = _asked(arguments)
 

@@ -19,11 +19,16 @@ OLDEST = (2, 35)
 def environment(given: Mapping[str, str], root: str = "/") -> Optional[Dict[str, str]]:
     """What a process that is to use huge pages begins with; None: `given` says so already.
 
-    EdgeformerError where this system has none.
+    EdgeformerError where this system has none, or `given` says the opposite.
     """
     told = [part for part in given.get(NAME, "").split(":") if part]
-    if any(part.partition("=")[0] == TUNABLE for part in told):
+    said = [part.partition("=")[2] for part in told if part.partition("=")[0] == TUNABLE]
+    if said and said[-1] in ("1", "2"):
         return None
+    if said:
+        raise EdgeformerError(
+            f"--huge-pages, and {NAME} says {TUNABLE}={said[-1]}; take one of them out"
+        )
     found = libc_release()
     if found is None or found < OLDEST:
         has = "another C library" if found is None else "glibc {}.{}".format(*found)

@@ -145,6 +145,16 @@ def _slice(node: Node, given: List[Value]) -> List[Value]:
     return [Value(tuple(shape), given[0].element)]
 
 
+def _pool(node: Node, given: List[Value]) -> List[Value]:
+    """AveragePool without padding."""
+    shape, kernel = list(given[0].shape), node.attributes["kernel_shape"]
+    strides = node.attributes.get("strides") or [1] * len(kernel)
+    first = len(shape) - len(kernel)
+    for axis, (size, stride) in enumerate(zip(kernel, strides), first):
+        shape[axis] = (shape[axis] - size) // stride + 1
+    return [Value(tuple(shape), given[0].element)]
+
+
 def _split(node: Node, given: List[Value]) -> List[Value]:
     shape, axis = list(given[0].shape), node.attributes.get("axis") or 0
     sizes = given[1].numbers if len(given) > 1 else node.attributes.get("split")
@@ -232,6 +242,7 @@ def _arg(node: Node, given: List[Value]) -> List[Value]:
 
 RULES: Dict[str, Any] = {
     "ArgMax": _arg,
+    "AveragePool": _pool,
     "GroupQueryAttention": _attention,
     "SkipLayerNormalization": _residual_norm,
     "SkipSimplifiedLayerNormalization": _residual_norm,

@@ -31,7 +31,8 @@ class Stats(NamedTuple):
         parts.append(f"load {self.load_s:.2f} s")
         if self.seed is not None:
             parts.append(f"seed {self.seed}")
-        return ", ".join([*parts, f"{self.backend}, {self.threads} threads"])
+        threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
+        return ", ".join([*parts, f"{self.backend}, {threads}"])
 
 
 class Step(NamedTuple):

@@ -158,6 +158,14 @@ def test_a_position_out_of_order_is_refused(backend, positions):
 
 
 @runs
+def test_an_id_that_is_no_integer_of_python_is_taken_as_before(bundle, backend):
+    wanted = backend.step([7], [0], [0], "token").tokens
+    for token in (np.int32(7), np.int64(7)):
+        backend.truncate(0)
+        assert backend.step([token], [0], [0], "token").tokens == wanted
+
+
+@runs
 def test_the_whole_capacity_can_be_used_and_no_more(bundle, backend):
     capacity = bundle.manifest.capacity
     fed(backend, [1] * capacity, [8])

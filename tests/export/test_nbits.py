@@ -10,6 +10,8 @@ import onnxruntime as ort
 import pytest
 import torch
 
+from edgeformer.engines.graphfile import FLOAT, read_graph
+from edgeformer.engines.shapes import Value, infer
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.fused_run import FusedRun
 from edgeformer.export.graphs import assemble, trace, trace_fused
@@ -178,6 +180,24 @@ def test_a_head_adds_a_bias_if_it_has_one(like, bias):
     traced = with_blocks(trace(decoder, "prefill"), blocks)
     (last,) = (node for node in traced.nodes if "logits" in node.output)
     assert last.op_type == ("Add" if bias else "MatMulNBits")
+
+
+def test_sizes_of_a_graph_with_means_of_blocks_are_known(tmp_path):
+    decoder = choice_decoder("gqa")
+    traced = with_blocks(trace_fused(decoder, 32), with_offsets(copy.deepcopy(decoder)))
+    assert "AveragePool" in {node.op_type for node in traced.nodes}
+    with WeightsFile(tmp_path) as weights:
+        model = assemble(traced, list(weights.initializers(traced.weights)))
+    (tmp_path / "step.onnx").write_bytes(model.SerializeToString())
+    graph = read_graph(str(tmp_path / "step.onnx"), "step.onnx")
+    sizes = {"T": 3, "R": 2}
+    given = {
+        spec.name: Value(tuple(sizes.get(size, size) for size in spec.shape), FLOAT)
+        for spec in traced.contract.inputs
+    }
+    found = infer(graph, given, "step.onnx")
+    for product in [node for node in traced.nodes if node.name.endswith("ff/down/MatMul")][:-1]:
+        assert found[product.output[0]].shape == (1, 3, decoder.config.d_model)
 
 
 def test_a_table_with_offsets_is_refused_by_name():
