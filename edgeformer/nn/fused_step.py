@@ -23,6 +23,8 @@ def why_not_fused(c: ModelConfig) -> str:
     """What GroupQueryAttention cannot express in this model, or ""."""
     if c.position == "alibi":
         return "ALiBi biases"
+    if c.n_heads == 1:
+        return "a single attention head"  # PyTorch's tracing exporter fails on it
     if c.head_dim % 8:
         return f"heads of {c.head_dim} numbers, which are no multiple of 8"
     return ""

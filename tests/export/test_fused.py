@@ -231,6 +231,16 @@ def test_a_model_that_cannot_be_written_so_gets_portable_graphs_or_a_reason(tmp_
         assert not (tmp_path / "no").exists()
 
 
+def test_a_model_with_one_head_gets_portable_graphs(tmp_path):
+    decoder = random_decoder(dataclasses.replace(PLAIN, n_heads=1, n_kv_heads=1), 1, 0.3)
+    made = export_decoder(decoder, tmp_path / "b", name="one", capacity=32, target="cpu")
+    assert sorted(Bundle.open(str(made.path)).manifest.graphs) == ["decode", "prefill"]
+    with pytest.raises(EdgeformerError, match="not for a single attention head"):
+        export_decoder(
+            decoder, tmp_path / "c", name="one", capacity=32, target="cpu", dialect="ort"
+        )
+
+
 def test_a_recipe_names_the_dialect(tmp_path):
     (tmp_path / "r.toml").write_text(
         'name = "m"\ntarget = "cpu"\ndialect = "portable"\n[model]\npreset = "nano-xs"\n'
