@@ -17,6 +17,7 @@ from edgeformer.bench import commits
 from edgeformer.bench.board import document, origin
 from edgeformer.bench.board.judge import reasons, shown
 from edgeformer.bench.board.parts import write_bytes
+from edgeformer.cli.stdout import ends_well
 from edgeformer.errors import EdgeformerError
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -31,6 +32,7 @@ NONE = (
 Value = Dict[str, Any]
 
 
+@ends_well
 def main(arguments: Optional[List[str]] = None) -> int:
     made = argparse.ArgumentParser(
         prog="python -m benchmarks.accept",

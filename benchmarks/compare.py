@@ -18,35 +18,23 @@ sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from report import figures, history, markdown, runs
 
-from edgeformer.__main__ import FULL
 from edgeformer.bench import document as documents
+from edgeformer.cli.stdout import ends_well
 from edgeformer.errors import EdgeformerError
 
 
+@ends_well
 def main(arguments: Optional[List[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.output:
             documents.writable(options.output)
         if options.history:
-            status = _history(options)
-        else:
-            status = _compare(options)
-        sys.stdout.flush()
-        return status
+            return _history(options)
+        return _compare(options)
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:
-        # Whoever read our output has enough. Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        if error.errno not in FULL or error.filename is not None:
-            raise
-        print(f"error: standard output takes no more: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
     except ImportError as error:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise

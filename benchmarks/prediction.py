@@ -28,6 +28,7 @@ from edgeformer.backends import open_backend, ort_module
 from edgeformer.backends.threads import default_threads
 from edgeformer.bench import conditions
 from edgeformer.bundle import Bundle
+from edgeformer.cli.stdout import ends_well
 from edgeformer.errors import EdgeformerError
 from edgeformer.speed import here
 from edgeformer.speed.costs import Steps
@@ -46,6 +47,7 @@ class Asked(NamedTuple):
     tokens: int
 
 
+@ends_well
 def main(arguments: Optional[List[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     started, made = perf_counter(), strftime("%Y-%m-%dT%H:%M:%SZ", gmtime())

@@ -28,6 +28,7 @@ from edgeformer.bench.cases import Asked, Case, cases_of, settings_of
 from edgeformer.bench.measure import measure
 from edgeformer.bench.summary import comparisons
 from edgeformer.bundle import MANIFEST, Bundle
+from edgeformer.cli.stdout import ends_well
 from edgeformer.engines.record import engine_sets
 from edgeformer.errors import EdgeformerError
 
@@ -64,6 +65,7 @@ FULL = Plan(
 )
 
 
+@ends_well
 def main(arguments: Optional[List[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     try:

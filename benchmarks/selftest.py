@@ -26,10 +26,12 @@ from edgeformer.bench.rounds import Taken
 from edgeformer.bench.side_by_side import take_side_by_side
 from edgeformer.bench.summary import figures_of
 from edgeformer.bundle import Bundle
+from edgeformer.cli.stdout import ends_well
 from edgeformer.device.monitor import Monitor
 from edgeformer.errors import EdgeformerError
 
 
+@ends_well
 def main(arguments: Optional[List[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     try:

@@ -1,11 +1,10 @@
 """`python -m edgeformer VERB ...`: imports the verb's own module and nothing else."""
 
-import errno
 import importlib
-import os
 import sys
 from typing import List, Optional
 
+from edgeformer.cli.stdout import ends_well
 from edgeformer.errors import EdgeformerError
 
 VERBS = {
@@ -16,33 +15,20 @@ VERBS = {
     "build": "TensorRT engines of a bundle, for this machine's GPU",
     "bench": "what bundles cost here: times, memory, power, and whether they differ",
 }
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 
 
+@ends_well
 def main(arguments: Optional[List[str]] = None) -> int:
     """Run one verb; the exit status. 0 fine, 1 a check failed, 2 the user must change something."""
     words = sys.argv[1:] if arguments is None else arguments
     try:
-        status = _run(words)
-        if sys.stdout is not None:
-            sys.stdout.flush()
-        return status
+        return _run(words)
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         return INTERRUPTED
-    except BrokenPipeError:
-        # Whoever read our output has enough. Python would complain once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except OSError as error:
-        if error.errno not in FULL or error.filename is not None:
-            raise
-        print(f"error: standard output takes no more: {error.strerror}", file=sys.stderr)
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 2
 
 
 def _run(words: List[str]) -> int:

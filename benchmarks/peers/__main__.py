@@ -19,6 +19,7 @@ from benchmarks.peers.forms import Forms, environments_of
 from benchmarks.peers.series import Case, Series, Settings
 from edgeformer.bench import conditions, statistics
 from edgeformer.bench import document as documents
+from edgeformer.cli.stdout import ends_well
 from edgeformer.device.monitor import Monitor
 from edgeformer.errors import EdgeformerError
 from edgeformer.speed.probe import MOST_BYTES, read_bandwidth, samples
@@ -27,6 +28,7 @@ PROBES = 5
 ENGINES = "edgeformer:fp32,transformers:fp32,llama.cpp:f32"
 
 
+@ends_well
 def main(arguments: Optional[List[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     try:

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from edgeformer.cli.stdout import ends_well
 from edgeformer.errors import EdgeformerError
 from edgeformer.export import options
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 FEW_TOKENS = 16
 
 
+@ends_well
 def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:

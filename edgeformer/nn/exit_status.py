@@ -5,9 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
+from edgeformer.cli.stdout import ends_well
 from edgeformer.errors import EdgeformerError
 
 
+@ends_well
 def exit_status(run: Callable[[], int]) -> int:
     """What `run` gives, or that of its error; Ctrl-C is 130."""
     try:
