@@ -10,8 +10,8 @@ import sys
 import numpy as np
 
 import edgeformer
+from edgeformer.generation.loop import prefill, stream_ids
 from edgeformer.generation.params import SamplingParams
-from edgeformer.generation.stream import prefill, stream_ids
 
 
 def follow(job):

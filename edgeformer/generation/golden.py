@@ -6,7 +6,7 @@ import numpy as np
 
 from edgeformer.backends import Backend
 from edgeformer.errors import CheckFailed
-from edgeformer.generation.stream import prefill
+from edgeformer.generation.loop import prefill
 from edgeformer.manifest import Manifest
 from edgeformer.manifest_golden import Limits, Top
 

@@ -12,7 +12,8 @@ import pytest
 import edgeformer
 from edgeformer import EdgeformerError, SamplingParams
 from edgeformer.bundle import Bundle
-from edgeformer.generation.stream import Stream, stream_ids
+from edgeformer.generation.loop import stream_ids
+from edgeformer.generation.stream import Stream
 from edgeformer.text import open_tokenizer
 from edgeformer.text.byte_letters import LETTER_OF
 from tests import bundles

@@ -3,8 +3,8 @@
 import pytest
 
 import edgeformer
+from edgeformer.generation.loop import stream_ids
 from edgeformer.generation.params import SamplingParams
-from edgeformer.generation.stream import stream_ids
 from tests.real.files import BUNDLE
 
 

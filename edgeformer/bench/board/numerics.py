@@ -11,7 +11,7 @@ import numpy as np
 
 from edgeformer.backends import Backend
 from edgeformer.contract import cache_names
-from edgeformer.generation.stream import prefill
+from edgeformer.generation.loop import prefill
 from edgeformer.manifest import Manifest
 
 STEPS = 8  # tokens after the prompt

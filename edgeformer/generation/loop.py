@@ -1,0 +1,96 @@
+"""Tokens: the prompt in chunks, then step by step, whatever the backend and the rules."""
+
+from typing import Container, Generator, List, Optional, Sequence, Tuple
+
+from edgeformer.backends import Backend, Output
+from edgeformer.errors import EdgeformerError
+from edgeformer.generation.params import SamplingParams
+from edgeformer.generation.sampling import Sampler, sampler_for
+
+Tokens = Generator[Tuple[int, Optional[str]], None, None]  # each with its finish reason
+
+
+class Limits:
+    """How far a stream may go: where its last token stands, and what that is called."""
+
+    def __init__(self, prompt: int, params: SamplingParams, capacity: int) -> None:
+        room = capacity - prompt + 1  # the last new token needs no row
+        asked = room if params.max_new_tokens is None else params.max_new_tokens
+        self.reason = (
+            "length" if params.max_new_tokens is not None and asked <= room else "capacity"
+        )
+        self.last = prompt + min(asked, room) - 1  # its position
+
+
+def stream_ids(
+    backend: Backend,
+    prompt_ids: Sequence[int],
+    params: SamplingParams,
+    eos_ids: Container[int],
+    capacity: int,
+    chunk: int,
+) -> Tokens:
+    """Tokens alone, each with its finish reason: None, "stop", "length" or "capacity".
+
+    `params` are checked ones; their stop strings are not looked at. Any other stream on the
+    backend ends with this one's first token.
+    """
+    refuse_length(len(prompt_ids), capacity)
+    sampler, _ = sampler_for(params)
+    limits = Limits(len(prompt_ids), params, capacity)
+    return tokens(backend, prompt_ids, sampler, eos_ids, limits, min(chunk, capacity))
+
+
+def tokens(
+    backend: Backend,
+    prompt_ids: Sequence[int],
+    sampler: Optional[Sampler],
+    eos_ids: Container[int],
+    limits: Limits,
+    chunk: int,
+) -> Tokens:
+    """The loop itself. It takes the backend's cache with its first token."""
+    mine = backend.owner = object()
+    backend.truncate(0)
+    want = "token" if sampler is None else "logits"
+    output = prefill(backend, prompt_ids, chunk, want)
+    position = len(prompt_ids)
+    while True:
+        token = output.tokens[0] if sampler is None else sampler(output.logits[0])
+        if token in eos_ids:
+            yield token, "stop"
+            return
+        if position == limits.last:
+            yield token, limits.reason
+            return
+        yield token, None
+        if backend.owner is not mine:
+            raise EdgeformerError(
+                "another stream has begun on this model and taken its cache; finish one stream "
+                "before the next, or load the bundle twice"
+            )
+        output = backend.step([token], [position], [0], want)
+        position += 1
+
+
+def prefill(backend: Backend, ids: Sequence[int], chunk: int, want: str) -> Output:
+    """Run ids in chunks at positions 0, 1, ...; the output after the last of them."""
+    for start in range(0, len(ids), chunk):
+        part: List[int] = list(ids[start : start + chunk])
+        # A graph gives at least one row of logits; only the last chunk's is looked at.
+        last = start + chunk >= len(ids)
+        output = backend.step(
+            part, range(start, start + len(part)), [len(part) - 1], want if last else "token"
+        )
+    return output
+
+
+def refuse_length(prompt: int, capacity: int) -> None:
+    """Every prompt token needs a row; the last new token does not."""
+    if prompt == 0:
+        raise EdgeformerError("the prompt has no tokens; give at least one")
+    if prompt > capacity:
+        raise EdgeformerError(
+            f"the prompt has {prompt} tokens, the bundle's capacity is {capacity}; "
+            "shorten it or export with a larger capacity"
+        )
