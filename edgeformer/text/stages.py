@@ -40,6 +40,14 @@ class Stage:
         """Nothing is held back, and a token gives the same text as anywhere else in this state."""
         return False
 
+    def alone(self, token: str) -> Optional[str]:
+        """What this token adds to the text, by itself; `first` decides how.
+
+        Bytes that are no UTF-8 by themselves are half surrogates ("surrogateescape"). None where
+        it depends on the tokens after it.
+        """
+        raise NotImplementedError
+
 
 NewStage = Callable[[bool], Stage]  # from whether text came before
 
@@ -59,6 +67,11 @@ class Changed(Stage):
         self.first = self.first and not tokens
         return changed
 
+    def alone(self, token: str) -> str:
+        if self.first and self._change_first is not None:
+            return self._change_first(token)
+        return self._change(token)
+
     def plain(self) -> bool:
         return not self.first or self._change_first is None
 
@@ -75,6 +88,9 @@ class ByteLetters(Stage):
         text, used = codecs.utf_8_decode(spelled, "replace", False)
         self._held = spelled[used:]
         return [text]
+
+    def alone(self, token: str) -> str:
+        return spelled_bytes(token).decode("utf-8", "surrogateescape")
 
     def end(self) -> List[str]:
         held, self._held = self._held, b""
@@ -101,6 +117,12 @@ class ByteFallback(Stage):
                 pieces.append(self._decoder.decode(bytes.fromhex(byte.group(1))))
         return pieces
 
+    def alone(self, token: str) -> str:
+        byte = _BYTE.fullmatch(token)
+        if byte is None:
+            return token
+        return bytes.fromhex(byte.group(1)).decode("utf-8", "surrogateescape")
+
     def end(self) -> List[str]:
         return [self._decoder.decode(b"", final=True)]
 
@@ -124,6 +146,9 @@ class StripStart(Stage):
         self._most = 0 if stripped else self._most - len(text)
         return [stripped]
 
+    def alone(self, token: str) -> str:
+        return strip_start(token, self._character, self._most)
+
     def plain(self) -> bool:
         return not self._most
 
@@ -143,6 +168,9 @@ class EndOfWord(Stage):
             pieces += (self._held.replace(self._suffix, " "), head)
             self._held = suffix + tail
         return pieces
+
+    def alone(self, token: str) -> Optional[str]:
+        return None if self._suffix in token else token
 
     def end(self) -> List[str]:
         return [self._held.replace(self._suffix, "")]

@@ -109,6 +109,21 @@ class Tokenizer:
             raise EdgeformerError("token id %d is negative" % token_id)
         return self._tokens[token_id] if token_id < len(self._tokens) else None
 
+    def bytes_of(self, token_id: int, after_text: bool = True) -> Optional[bytes]:
+        """The UTF-8 that this id adds to a text, maybe a part of a character; after_text: not as
+        the first of a text.
+
+        None for a special token, for an id without a token, and where the text that an id adds
+        depends on those after it.
+        """
+        text = self._visible(token_id)
+        for stage in start_stages(self._decoder, after_text):
+            text = None if text is None else stage.alone(text)
+        try:
+            return None if text is None else text.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:  # a vocabulary may hold half a surrogate pair
+            return None
+
     def _visible(self, token_id: int) -> Optional[str]:
         token = None if token_id in self._hidden else self.token(token_id)
         # A vocabulary may have the same text once more.
