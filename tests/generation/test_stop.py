@@ -1,6 +1,7 @@
 """Stop strings over text in pieces: nothing of them leaks, nothing else is lost."""
 
 import itertools
+import sys
 
 import pytest
 
@@ -70,3 +71,36 @@ def test_the_result_does_not_depend_on_where_tokens_are_cut(stops):
 
 def test_without_stop_strings_text_passes_at_once():
     assert run([], ["a", "", "bc"]) == (["a", "", "bc"], "", False)
+
+
+def lines_of(function):
+    """Lines of Python that it runs: what it costs, on any machine."""
+    lines = []
+
+    def trace(frame, event, _):
+        lines.append(event)
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        function()
+    finally:
+        sys.settrace(before)
+    return lines.count("line")
+
+
+@pytest.mark.parametrize("stops", [["\n\n", "END"], ["a" * 300 + "b"], ["aab" * 99 + "c", "x"]])
+def test_a_token_costs_the_same_in_a_long_answer_as_in_a_short_one(stops):
+    stop = StopText(stops)
+    counts = [lines_of(lambda: stop.push("aaba" * 10)) for _ in range(2000)]
+    assert max(counts[-500:]) <= max(counts[:500])
+    # Each character falls back at most as far as the characters before it advanced.
+    assert sum(counts) / (2000 * 40) <= 20 * len(stops)
+
+
+def test_a_stop_string_of_100000_characters_is_no_burden():
+    stop = StopText(["a" * 100000 + "b"])
+    counts = [lines_of(lambda: stop.push("a" * 100)) for _ in range(20)]
+    assert max(counts) <= 100 * 20
+    assert stop.push("c") == ("a" * 2000 + "c", False)
