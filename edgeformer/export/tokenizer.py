@@ -49,6 +49,9 @@ def write_words(
     ends = dict.fromkeys(i for i in words.eos_token_ids if i < vocab_size)
     if END_OF_TEXT in tokenizer.special_tokens and not ends:
         ends[tokenizer.special_tokens[END_OF_TEXT]] = None
+    named = tokenizer.special_tokens.get(words.named_tokens.get("eos_token", ""))
+    if named is not None:  # in special_tokens_map.json, which the source does not look at
+        ends[named] = None
     for template in templates.values():
         ends.update(dict.fromkeys(_turn_ends(template, tokenizer)))
     entry = TokenizerEntry(

@@ -131,6 +131,20 @@ def test_the_end_of_a_turn_ends_an_answer_though_no_file_says_so(case, tmp_path)
     assert sorted(found.chat_templates) == ["default"]
 
 
+def test_an_end_token_that_only_special_tokens_map_names_is_one(tmp_path):
+    (tmp_path / "special_tokens_map.json").write_text('{"eos_token": {"content": "<|eot_id|>"}}')
+    found = checkpoint(
+        tmp_path, "llama3", config={"eos_token_id": 3}, tokenizer={"eos_token": None}
+    )
+    assert found.eos_token_ids == (3,)
+    (tmp_path / "tokenizer_config.json").write_text("{}")
+    (tmp_path / "again").mkdir()
+    document = document_of("llama3")
+    words = read_words(open_source(tmp_path))
+    found = write_words(tmp_path / "again", words, size_of(document))
+    assert found.eos_token_ids == (3, found.tokenizer.special_tokens["<|eot_id|>"])
+
+
 def test_without_a_chat_the_files_alone_say_what_ends_a_text(tmp_path):
     found = checkpoint(tmp_path, "llama3", generation={"eos_token_id": 7})
     assert found.eos_token_ids == (7, found.tokenizer.special_tokens["<|eot_id|>"])
