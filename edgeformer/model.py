@@ -113,10 +113,11 @@ class Model:
         **sampling: Any,
     ) -> Generation:
         """A whole answer at once: the steps of `stream`, joined."""
-        steps = list(self.stream(prompt, params, messages=messages, **sampling))
-        last = steps[-1]
+        stream = self.stream(prompt, params, messages=messages, **sampling)
+        steps = list(stream)  # none where the deadline came before the first token
         text = "".join(step.text for step in steps)
-        return Generation(text, tuple(step.token for step in steps), last.finish_reason, last.stats)
+        tokens = tuple(step.token for step in steps)
+        return Generation(text, tokens, stream.finish_reason, stream.stats)
 
     def chat_ids(
         self,

@@ -21,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
     add("--top-p", type=float, metavar="P", help="draw from the likeliest that add up to P; 1: all")
     add("--seed", type=int, metavar="S", help="repeat a draw: 0 to 2**64 - 1 (default: a new one)")
     add("--stop", action="append", metavar="TEXT", help="end before this text; may be repeated")
+    add("--deadline", type=float, metavar="SECONDS", help="end after SECONDS, at the next token")
     add("--ids", action="store_true", help="PROMPT and output are token ids, as in: 17 4 9")
     add("--json", action="store_true", help="one JSON document on stdout, in place of the text")
     console.add_backend_options(made)
@@ -76,6 +77,7 @@ def _sampling(arguments: argparse.Namespace) -> Dict[str, Any]:
     """What was asked for; the bundle's defaults hold for the rest."""
     names = ("max_new_tokens", "temperature", "top_k", "top_p", "seed")
     asked = {name: getattr(arguments, name) for name in names}
+    asked["deadline_s"] = arguments.deadline
     if arguments.stop:
         asked["stop"] = [console.argument_text(text, "--stop") for text in arguments.stop]
     return {name: value for name, value in asked.items() if value is not None}

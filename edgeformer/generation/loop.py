@@ -6,6 +6,7 @@ from edgeformer.backends import Backend, Output
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.params import SamplingParams
 from edgeformer.generation.sampling import Sampler, sampler_for
+from edgeformer.generation.stop import Halt
 
 Tokens = Generator[Tuple[int, Optional[str]], None, None]  # each with its finish reason
 
@@ -30,7 +31,7 @@ def stream_ids(
     capacity: int,
     chunk: int,
 ) -> Tokens:
-    """Tokens alone, each with its finish reason: None, "stop", "length" or "capacity".
+    """Tokens alone, each with its finish reason: None, "stop", "length", "capacity", "deadline".
 
     `params` are checked ones; their stop strings are not looked at. Any other stream on the
     backend ends with this one's first token.
@@ -38,7 +39,8 @@ def stream_ids(
     refuse_length(len(prompt_ids), capacity)
     sampler, _ = sampler_for(params)
     limits = Limits(len(prompt_ids), params, capacity)
-    return tokens(backend, prompt_ids, sampler, eos_ids, limits, min(chunk, capacity))
+    halt = Halt(params.deadline_s)
+    return tokens(backend, prompt_ids, sampler, eos_ids, limits, min(chunk, capacity), halt)
 
 
 def tokens(
@@ -48,12 +50,19 @@ def tokens(
     eos_ids: Container[int],
     limits: Limits,
     chunk: int,
+    halt: Halt,
 ) -> Tokens:
-    """The loop itself. It takes the backend's cache with its first token."""
+    """The loop itself. It takes the backend's cache with its first token.
+
+    Halted while the prompt is computed, it has no token and no reason to give.
+    """
+    halt.begin()
     mine = backend.owner = object()
     backend.truncate(0)
     want = "token" if sampler is None else "logits"
-    output = prefill(backend, prompt_ids, chunk, want)
+    output = prefill(backend, prompt_ids, chunk, want, halt)
+    if output is None:
+        return
     position = len(prompt_ids)
     while True:
         token = output.tokens[0] if sampler is None else sampler(output.logits[0])
@@ -63,7 +72,10 @@ def tokens(
         if position == limits.last:
             yield token, limits.reason
             return
-        yield token, None
+        halted = halt.reason()
+        yield token, halted
+        if halted is not None:
+            return
         if backend.owner is not mine:
             raise EdgeformerError(
                 "another stream has begun on this model and taken its cache; finish one stream "
@@ -73,9 +85,14 @@ def tokens(
         position += 1
 
 
-def prefill(backend: Backend, ids: Sequence[int], chunk: int, want: str) -> Output:
-    """Run ids in chunks at positions 0, 1, ...; the output after the last of them."""
+def prefill(
+    backend: Backend, ids: Sequence[int], chunk: int, want: str, halt: Optional[Halt] = None
+) -> Optional[Output]:
+    """Run ids in chunks at positions 0, 1, ...; the output after the last of them. None if halted
+    before."""
     for start in range(0, len(ids), chunk):
+        if halt is not None and halt.reason() is not None:
+            return None
         part: List[int] = list(ids[start : start + chunk])
         # A graph gives at least one row of logits; only the last chunk's is looked at.
         last = start + chunk >= len(ids)

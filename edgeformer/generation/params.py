@@ -23,6 +23,7 @@ class SamplingParams(NamedTuple):
     top_p: float = 1.0
     seed: Optional[int] = None  # None: a new one for each stream, told in its stats
     stop: Tuple[str, ...] = ()  # texts that end the stream and are not part of it
+    deadline_s: Optional[float] = None  # seconds from the first `next`; a step is not interrupted
 
     def checked(self) -> "SamplingParams":
         """The same in plain Python types; a value out of its range is an error that names it."""
@@ -32,14 +33,16 @@ class SamplingParams(NamedTuple):
         for text in stop:
             if not isinstance(text, str) or not text:
                 raise EdgeformerError(f"stop has {text!r}; each must be a string, not an empty one")
-        limit, seed = self.max_new_tokens, self.seed
+        limit, seed, deadline = self.max_new_tokens, self.seed, self.deadline_s
+        least = math.ldexp(1.0, -1074)
         return SamplingParams(
             None if limit is None else _integer("max_new_tokens", limit, 1, MOST),
             _number("temperature", self.temperature, 0.0, 100.0, "from 0 to 100"),
             _integer("top_k", self.top_k, 0, MOST),
-            _number("top_p", self.top_p, math.ldexp(1.0, -1074), 1.0, "above 0 and at most 1"),
+            _number("top_p", self.top_p, least, 1.0, "above 0 and at most 1"),
             None if seed is None else _integer("seed", seed, 0, 2**64 - 1),
             tuple(stop),
+            None if deadline is None else _number("deadline_s", deadline, least, 1e9, "above 0"),
         )
 
     def changed(self, asked: Dict[str, Any]) -> "SamplingParams":

@@ -44,6 +44,8 @@ class Step(NamedTuple):
     stop_string  a stop string is complete; the text ends before it
     length       max_new_tokens
     capacity     the cache is full
+    deadline     deadline_s has passed
+    cancelled    by `Stream.cancel`
     """
 
     token: int

@@ -9,15 +9,16 @@ from edgeformer.generation.loop import Limits, refuse_length, tokens
 from edgeformer.generation.params import SamplingParams
 from edgeformer.generation.sampling import sampler_for
 from edgeformer.generation.steps import Stats, Step
-from edgeformer.generation.stop import StopText
+from edgeformer.generation.stop import Halt, StopText
 from edgeformer.text import TextStream
 
 
 class Stream:
     """One answer, as an iterator of `Step`. The first `next` takes the model's cache.
 
-    `finish_reason` and `stats` are also here, for a stream that did not reach its last step:
-    closed, or interrupted by Ctrl-C, it has finish reason "cancelled".
+    `finish_reason` and `stats` are also here, for a stream that did not reach its last step: it was
+    closed or interrupted by Ctrl-C, cancelled or out of time before its first token, or a step
+    failed ("error").
     """
 
     def __init__(
@@ -43,22 +44,32 @@ class Stream:
         self._text = text
         self._params = params
         self._stop = StopText(params.stop)
+        self._halt = Halt(params.deadline_s)
         self._load_s = load_s
         self._times: List[float] = []
         limits = Limits(len(prompt_ids), params, capacity)
-        self._ids = tokens(backend, prompt_ids, sampler, eos_ids, limits, min(chunk, capacity))
+        chunk = min(chunk, capacity)
+        self._ids = tokens(backend, prompt_ids, sampler, eos_ids, limits, chunk, self._halt)
 
     def __iter__(self) -> "Stream":
         return self
 
     def __next__(self) -> Step:
+        if self._halt.cancelled:
+            self.close()
         if self.finish_reason is not None:
             raise StopIteration
         started = perf_counter()
         try:
             token, reason = next(self._ids)
+        except StopIteration:
+            self.finish_reason = self._halt.reason()
+            raise
         except KeyboardInterrupt:
             self.close()
+            raise
+        except EdgeformerError:
+            self.finish_reason = "error"
             raise
         text, reason = self._shown(token, reason)
         self._times.append(perf_counter() - started)
@@ -69,9 +80,19 @@ class Stream:
 
     def close(self) -> None:
         """End the stream here. The model is free for another one, as it always is."""
-        if self.finish_reason is None:
+        self.cancel()
+        # Another thread is in a step: it ends the stream after it.
+        if self.finish_reason is None and not self._ids.gi_running:
             self.finish_reason = "cancelled"
             self._ids.close()
+
+    def cancel(self) -> None:
+        """End the stream after the step that it is in, from any thread.
+
+        The thread that reads it gets that step as the last one, or none where it was still at the
+        prompt or between two steps.
+        """
+        self._halt.cancelled = True
 
     @property
     def stats(self) -> Stats:

@@ -31,6 +31,10 @@ REFUSED = [
     ({"stop": 1}, "string"),
     ({"stop": None}, "string"),
     ({"stop": b"a"}, "string"),
+    ({"deadline_s": 0}, "above 0"),
+    ({"deadline_s": -1.0}, "above 0"),
+    ({"deadline_s": float("nan")}, "above 0"),
+    ({"deadline_s": "soon"}, "above 0"),
     ({"temprature": 1.0}, "known: max_new_tokens, temperature"),
 ]
 
@@ -56,10 +60,11 @@ def test_checked_parameters_are_plain_python():
         "top_k": np.int32(2),
         "seed": np.uint64(2**64 - 1),
         "stop": "end",
+        "deadline_s": np.float32(1.5),
     }
     params = SamplingParams().changed(asked)
-    assert params == SamplingParams(3, 0.5, 2, 1.0, 2**64 - 1, ("end",))
-    assert [type(value) for value in params] == [int, float, int, float, int, tuple]
+    assert params == SamplingParams(3, 0.5, 2, 1.0, 2**64 - 1, ("end",), 1.5)
+    assert [type(value) for value in params] == [int, float, int, float, int, tuple, float]
 
 
 def test_asking_for_one_parameter_leaves_the_others():
