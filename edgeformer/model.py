@@ -88,6 +88,7 @@ class Model:
         if (prompt is None) == (messages is None):
             raise EdgeformerError("give a prompt or messages, one of the two")
         chosen = (self.defaults if params is None else params).changed(sampling)
+        chosen.check_vocabulary(self.bundle.manifest.model["vocab_size"])
         ids = self.prompt_ids(prompt) if messages is None else self.chat_ids(messages)
         manifest = self.bundle.manifest
         # An answer stands alone; what continues a text keeps the space at its start.

@@ -1,6 +1,6 @@
 """Tokens: the prompt in chunks, then step by step, whatever the backend and the rules."""
 
-from typing import Container, Generator, List, Optional, Sequence, Tuple
+from typing import Collection, Generator, List, Optional, Sequence, Tuple
 
 from edgeformer.backends import Backend, Output
 from edgeformer.errors import EdgeformerError
@@ -27,7 +27,7 @@ def stream_ids(
     backend: Backend,
     prompt_ids: Sequence[int],
     params: SamplingParams,
-    eos_ids: Container[int],
+    eos_ids: Collection[int],
     capacity: int,
     chunk: int,
 ) -> Tokens:
@@ -37,7 +37,7 @@ def stream_ids(
     backend ends with this one's first token.
     """
     refuse_length(len(prompt_ids), capacity)
-    sampler, _ = sampler_for(params)
+    sampler, _ = sampler_for(params, len(prompt_ids), eos_ids)
     limits = Limits(len(prompt_ids), params, capacity)
     halt = Halt(params.deadline_s)
     return tokens(backend, prompt_ids, sampler, eos_ids, limits, min(chunk, capacity), halt)
@@ -47,7 +47,7 @@ def tokens(
     backend: Backend,
     prompt_ids: Sequence[int],
     sampler: Optional[Sampler],
-    eos_ids: Container[int],
+    eos_ids: Collection[int],
     limits: Limits,
     chunk: int,
     halt: Halt,
@@ -64,8 +64,9 @@ def tokens(
     if output is None:
         return
     position = len(prompt_ids)
+    ids = list(prompt_ids)
     while True:
-        token = output.tokens[0] if sampler is None else sampler(output.logits[0])
+        token = output.tokens[0] if sampler is None else sampler(output.logits[0], ids)
         if token in eos_ids:
             yield token, "stop"
             return
@@ -81,6 +82,7 @@ def tokens(
                 "another stream has begun on this model and taken its cache; finish one stream "
                 "before the next, or load the bundle twice"
             )
+        ids.append(token)
         output = backend.step([token], [position], [0], want)
         position += 1
 

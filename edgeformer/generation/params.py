@@ -2,19 +2,41 @@
 
 import math
 import numbers
-from typing import Any, Dict, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple, Union
 
 from edgeformer.errors import EdgeformerError
 
 MOST = 2**31 - 1
+LEAST = math.ldexp(1.0, -1074)  # the least float above 0
+
+# Range of a number, in values and in words. None is allowed where it is the default.
+NUMBERS = {
+    "temperature": (0.0, 100.0, "from 0 to 100"),
+    "top_p": (LEAST, 1.0, "above 0 and at most 1"),
+    "min_p": (0.0, 1.0, "from 0 to 1"),
+    "typical_p": (LEAST, 1.0, "above 0 and at most 1"),
+    "repetition_penalty": (0.01, 100.0, "from 0.01 to 100"),
+    "frequency_penalty": (-100.0, 100.0, "from -100 to 100"),
+    "presence_penalty": (-100.0, 100.0, "from -100 to 100"),
+    "deadline_s": (LEAST, 1e9, "above 0"),
+}
+INTEGERS = {
+    "max_new_tokens": (1, MOST),
+    "top_k": (0, MOST),
+    "seed": (0, 2**64 - 1),
+    "no_repeat_ngram_size": (0, MOST),
+    "min_new_tokens": (0, MOST),
+    "logprobs": (0, MOST),
+}
+BIAS = 10000.0
+
+Banned = Union[int, Tuple[int, ...]]
 
 
 class SamplingParams(NamedTuple):
-    """How tokens are chosen and what ends a stream.
+    """How tokens are chosen and what ends a stream; docs/generation.md has the order of the rules.
 
-    Temperature divides the logits, then the `top_k` likeliest tokens stay, then the fewest
-    likeliest tokens whose probabilities add up to `top_p`. A seed makes a stream repeatable on
-    one backend and machine.
+    A seed makes a stream repeatable on one backend and machine.
     """
 
     max_new_tokens: Optional[int] = None  # None: until the cache is full
@@ -24,28 +46,42 @@ class SamplingParams(NamedTuple):
     seed: Optional[int] = None  # None: a new one for each stream, told in its stats
     stop: Tuple[str, ...] = ()  # texts that end the stream and are not part of it
     deadline_s: Optional[float] = None  # seconds from the first `next`; a step is not interrupted
+    min_p: float = 0.0  # least probability, as a share of the likeliest token's
+    typical_p: float = 1.0
+    repetition_penalty: float = 1.0  # of all tokens in prompt and answer
+    frequency_penalty: float = 0.0  # for each time that a token is in the answer
+    presence_penalty: float = 0.0  # once for each token that is in the answer
+    no_repeat_ngram_size: int = 0  # no n tokens twice in prompt and answer
+    logit_bias: Tuple[Tuple[int, float], ...] = ()  # given as {id: added to its logit} or as pairs
+    banned_tokens: Tuple[Banned, ...] = ()  # ids, and sequences of ids
+    forced_tokens: Tuple[int, ...] = ()  # how the answer begins
+    min_new_tokens: int = 0  # no end token before
+    logprobs: Optional[int] = None  # log-probabilities of the token and of so many alternatives
 
     def checked(self) -> "SamplingParams":
         """The same in plain Python types; a value out of its range is an error that names it."""
-        stop = (self.stop,) if isinstance(self.stop, str) else self.stop
-        if not isinstance(stop, (list, tuple)):
-            raise EdgeformerError(f"stop is {stop!r}; it must be a string or a list of strings")
-        for text in stop:
-            if not isinstance(text, str) or not text:
-                raise EdgeformerError(f"stop has {text!r}; each must be a string, not an empty one")
-        limit, seed, deadline = self.max_new_tokens, self.seed, self.deadline_s
-        least = math.ldexp(1.0, -1074)
-        return SamplingParams(
-            None if limit is None else _integer("max_new_tokens", limit, 1, MOST),
-            _number("temperature", self.temperature, 0.0, 100.0, "from 0 to 100"),
-            _integer("top_k", self.top_k, 0, MOST),
-            _number("top_p", self.top_p, least, 1.0, "above 0 and at most 1"),
-            None if seed is None else _integer("seed", seed, 0, 2**64 - 1),
-            tuple(stop),
-            None if deadline is None else _number("deadline_s", deadline, least, 1e9, "above 0"),
+        found: Dict[str, Any] = {}
+        for name, value in zip(self._fields, self):
+            if value is None and self._field_defaults[name] is None:
+                continue
+            if name in NUMBERS:
+                found[name] = _number(name, value, *NUMBERS[name])
+            elif name in INTEGERS:
+                found[name] = _integer(name, value, *INTEGERS[name])
+        limit, least = self.max_new_tokens, found["min_new_tokens"]
+        if limit is not None and least > limit:
+            raise EdgeformerError(
+                f"min_new_tokens is {least}, more than max_new_tokens, which is {limit}"
+            )
+        return self._replace(
+            stop=_stops(self.stop),
+            logit_bias=_bias(self.logit_bias),
+            banned_tokens=tuple(map(_banned, _items("banned_tokens", self.banned_tokens))),
+            forced_tokens=_ids("forced_tokens", self.forced_tokens),
+            **found,
         )
 
-    def changed(self, asked: Dict[str, Any]) -> "SamplingParams":
+    def changed(self, asked: Mapping[str, Any]) -> "SamplingParams":
         """These parameters with the asked ones in place, checked; an unknown name is an error."""
         for name in asked:
             if name not in self._fields:
@@ -53,6 +89,22 @@ class SamplingParams(NamedTuple):
                     f"sampling has no parameter {name!r}; known: {', '.join(self._fields)}"
                 )
         return self._replace(**asked).checked()
+
+    def check_vocabulary(self, size: int) -> None:
+        """Refuse ids, in checked parameters, that a vocabulary of `size` tokens does not have."""
+        flat = []
+        for entry in self.banned_tokens:
+            flat += [entry] if isinstance(entry, int) else list(entry)
+        for name, ids in (
+            ("logit_bias", [token for token, _ in self.logit_bias]),
+            ("banned_tokens", flat),
+            ("forced_tokens", self.forced_tokens),
+        ):
+            if ids and max(ids) >= size:
+                raise EdgeformerError(
+                    f"{name} has token id {max(ids)}, but the vocabulary has {size} tokens: "
+                    f"ids 0 to {size - 1}"
+                )
 
 
 def _integer(name: str, value: Any, low: int, high: int) -> int:
@@ -67,3 +119,60 @@ def _number(name: str, value: Any, low: float, high: float, allowed: str) -> flo
     if not real or not low <= value <= high:  # NaN is never inside
         raise EdgeformerError(f"{name} is {value!r}; it must be a number {allowed}")
     return float(value)
+
+
+def _stops(value: Any) -> Tuple[str, ...]:
+    stop = (value,) if isinstance(value, str) else value
+    if not isinstance(stop, (list, tuple)):
+        raise EdgeformerError(f"stop is {stop!r}; it must be a string or a list of strings")
+    for text in stop:
+        if not isinstance(text, str) or not text:
+            raise EdgeformerError(f"stop has {text!r}; each must be a string, not an empty one")
+    return tuple(stop)
+
+
+def _items(name: str, value: Any) -> Tuple[Any, ...]:
+    """The items of a list, a tuple or an array of integers."""
+    if isinstance(value, (list, tuple)):
+        return tuple(value)
+    if getattr(value, "ndim", None) == 1 and hasattr(value, "tolist"):
+        return tuple(value.tolist())
+    raise EdgeformerError(f"{name} is {value!r}; it must be a list of token ids")
+
+
+def _ids(name: str, value: Any) -> Tuple[int, ...]:
+    return tuple(_token(name, token) for token in _items(name, value))
+
+
+def _token(name: str, value: Any) -> int:
+    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
+    if not whole or not 0 <= value <= MOST:
+        raise EdgeformerError(f"{name} has {value!r}; a token id is an integer from 0 to {MOST}")
+    return int(value)
+
+
+def _banned(entry: Any) -> Banned:
+    """One token, or tokens that may not follow each other."""
+    if isinstance(entry, (list, tuple)) or getattr(entry, "ndim", 0) == 1:
+        ids = _ids("banned_tokens", entry)
+        if not ids:
+            raise EdgeformerError("banned_tokens has an empty sequence; each needs a token id")
+        return ids[0] if len(ids) == 1 else ids
+    return _token("banned_tokens", entry)
+
+
+def _bias(value: Any) -> Tuple[Tuple[int, float], ...]:
+    """Pairs by ascending id."""
+    if not isinstance(value, (Mapping, list, tuple)):
+        raise EdgeformerError(f"logit_bias is {value!r}; it must be {{token id: bias}}")
+    pairs = list(value.items()) if isinstance(value, Mapping) else list(value)
+    found: Dict[int, float] = {}
+    for pair in pairs:
+        if not isinstance(pair, (list, tuple)) or len(pair) != 2:
+            raise EdgeformerError(f"logit_bias has {pair!r}; each must be a token id and its bias")
+        token = _token("logit_bias", pair[0])
+        if token in found:
+            raise EdgeformerError(f"logit_bias has token id {token} twice")
+        what = f"logit_bias of token id {token}"
+        found[token] = _number(what, pair[1], -BIAS, BIAS, f"from {-BIAS:g} to {BIAS:g}")
+    return tuple(sorted(found.items()))

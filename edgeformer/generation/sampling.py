@@ -1,14 +1,77 @@
-"""From logits to a token: each rule a plain function of logits, -inf for a token that is out."""
+"""From logits to a token, by all the rules of a stream in their order (docs/generation.md)."""
 
 import os
-from typing import Optional, Tuple
+from typing import Iterable, Optional, Sequence, Tuple
 
 import numpy as np
 
-from edgeformer.errors import EdgeformerError
+from edgeformer.generation import choosing
 from edgeformer.generation.params import SamplingParams
+from edgeformer.generation.processor import (
+    Constraint,
+    Processor,
+    changes_logits,
+    refuse_broken,
+)
 
-GROUP = 64
+
+class Sampler:
+    """Draws tokens by a SamplingParams. One for each stream."""
+
+    def __init__(
+        self,
+        params: SamplingParams,
+        seed: int = 0,
+        prompt: int = 0,
+        end_ids: Iterable[int] = (),
+        constraint: Optional[Constraint] = None,
+    ) -> None:
+        self._params = params
+        self._processor = Processor(params, prompt, end_ids, constraint)
+        # RandomState, since its streams are frozen: equal on every numpy. It takes 32-bit words.
+        words = [seed & 0xFFFFFFFF, seed >> 32]
+        self._random = np.random.RandomState(np.array(words, np.uint32))
+
+    def __call__(self, logits: np.ndarray, ids: Sequence[int]) -> int:
+        """The token after `ids`, prompt and answer so far, by the model's logits [vocab]."""
+        if self._params.temperature == 0.0:
+            return int(self._processed(logits, ids).argmax())
+        found, scores = self._scores(logits, ids)
+        return int(found[choosing.draw(scores, self.point())])
+
+    def distribution(self, logits: np.ndarray, ids: Sequence[int]) -> Tuple[np.ndarray, np.ndarray]:
+        """What a call would draw from: ascending ids, and their probabilities in float64.
+
+        It takes nothing from the seed. Greedy gives one id with probability 1.
+        """
+        if self._params.temperature == 0.0:
+            best = self._processed(logits, ids).argmax()
+            return np.array([best], np.int64), np.ones(1)
+        found, scores = self._scores(logits, ids)
+        kept = scores > -np.inf
+        shares = np.exp(scores[kept] - scores.max())
+        return found[kept], shares / shares.sum()
+
+    def point(self) -> float:
+        """The next number in [0, 1) of the seed."""
+        return self._random.random_sample()
+
+    def _processed(self, logits: np.ndarray, ids: Sequence[int]) -> np.ndarray:
+        if self._processor.active:
+            return self._processor(logits, ids)
+        refuse_broken(logits)
+        return logits
+
+    def _scores(self, logits: np.ndarray, ids: Sequence[int]) -> Tuple[np.ndarray, np.ndarray]:
+        """Ids that may be drawn, and the scores of these."""
+        params = self._params
+        logits = self._processed(logits, ids)
+        found = choosing.likely(logits, params.top_k)
+        scores = choosing.with_temperature(logits[found], params.temperature)
+        scores = choosing.keep_top_k(scores, params.top_k)
+        scores = choosing.keep_top_p(scores, params.top_p)
+        scores = choosing.keep_min_p(scores, params.min_p)
+        return found, choosing.keep_typical(scores, params.typical_p)
 
 
 def new_seed() -> int:
@@ -16,88 +79,17 @@ def new_seed() -> int:
     return int.from_bytes(os.urandom(4), "little")
 
 
-class Sampler:
-    """Draws tokens by a SamplingParams with a temperature. One for each stream."""
-
-    def __init__(self, params: SamplingParams, seed: int) -> None:
-        self._params = params
-        # RandomState, since its streams are frozen: equal on every numpy. It takes 32-bit words.
-        words = [seed & 0xFFFFFFFF, seed >> 32]
-        self._random = np.random.RandomState(np.array(words, np.uint32))
-
-    def __call__(self, logits: np.ndarray) -> int:
-        refuse_broken(logits)
-        ids = likely(logits, self._params.top_k)
-        scores = with_temperature(logits[ids], self._params.temperature)
-        scores = keep_top_k(scores, self._params.top_k)
-        scores = keep_top_p(scores, self._params.top_p)
-        return int(ids[draw(scores, self._random.random_sample())])
-
-
-def refuse_broken(logits: np.ndarray) -> None:
-    """Stop at NaN and infinity: whatever was drawn from them would look like an answer."""
-    if not np.isfinite(logits).all():
-        bad = logits[~np.isfinite(logits)]
-        raise EdgeformerError(
-            f"the model gave {len(bad)} logits of {len(logits)} that are no numbers "
-            f"(the first: {bad[0]}); run: python -m edgeformer check BUNDLE"
-        )
-
-
-def likely(logits: np.ndarray, k: int) -> np.ndarray:
-    """Ascending ids, among them the k largest and all that equal the last of these; 0 asks for all.
-
-    Of any groups the k largest maxima are k logits, so that nothing below the least of them is
-    among the k largest. What it leaves is a few, and all that follows is of these.
-    """
-    groups = len(logits) // GROUP
-    if k == 0 or groups <= k:
-        return np.arange(len(logits))
-    maxima = logits[: groups * GROUP].reshape(GROUP, groups).max(axis=0)
-    return np.flatnonzero(logits >= np.partition(maxima, groups - k)[groups - k])
-
-
-def with_temperature(logits: np.ndarray, temperature: float) -> np.ndarray:
-    """Float64 scores with the largest at 0, so that no temperature above 0 can overflow them."""
-    scores = np.asarray(logits, np.float64)
-    with np.errstate(over="ignore"):
-        return (scores - scores.max()) / temperature
-
-
-def keep_top_k(scores: np.ndarray, k: int) -> np.ndarray:
-    """Keep the k largest; of equal ones at the border, those with the lowest ids. 0 keeps all."""
-    if k == 0 or k >= len(scores):
-        return scores
-    border = np.partition(scores, len(scores) - k)[len(scores) - k]
-    kept = scores > border
-    level = np.flatnonzero(scores == border)
-    kept[level[: k - np.count_nonzero(kept)]] = True
-    return np.where(kept, scores, -np.inf)
-
-
-def keep_top_p(scores: np.ndarray, p: float) -> np.ndarray:
-    """Keep the fewest likeliest tokens that together have probability p; always at least one."""
-    if p >= 1.0:
-        return scores
-    alive = np.flatnonzero(scores > -np.inf)
-    order = alive[np.argsort(-scores[alive], kind="stable")]
-    total = np.cumsum(np.exp(scores[order] - scores[order[0]]))
-    count = int(np.searchsorted(total, p * total[-1])) + 1
-    kept = np.full_like(scores, -np.inf)
-    kept[order[:count]] = scores[order[:count]]
-    return kept
-
-
-def draw(scores: np.ndarray, point: float) -> int:
-    """The token in whose share of the whole probability `point`, in [0, 1), lies."""
-    total = np.cumsum(np.exp(scores - scores.max()))
-    # side="right": a token without probability has no share, so it is never drawn.
-    return int(np.searchsorted(total, point * total[-1], side="right"))
-
-
-def sampler_for(params: SamplingParams) -> Tuple[Optional[Sampler], Optional[int]]:
-    """None for greedy, where a seed says nothing; else a sampler and the seed that it got."""
+def sampler_for(
+    params: SamplingParams,
+    prompt: int = 0,
+    end_ids: Iterable[int] = (),
+    constraint: Optional[Constraint] = None,
+) -> Tuple[Optional[Sampler], Optional[int]]:
+    """A sampler and the seed that it got. None where the likeliest token is wanted as it is, for
+    which no logits are needed; a greedy stream's seed says nothing."""
     if params.temperature == 0.0:
-        return None, params.seed
+        if not changes_logits(params) and constraint is None:
+            return None, params.seed
+        return Sampler(params, 0, prompt, end_ids, constraint), params.seed
     seed = new_seed() if params.seed is None else params.seed
-    return Sampler(params, seed), seed
+    return Sampler(params, seed, prompt, end_ids, constraint), seed

@@ -1,12 +1,13 @@
 """One answer: text, stop rules and times around the loop's tokens."""
 
 from time import perf_counter
-from typing import Container, List, Optional, Sequence, Tuple
+from typing import Collection, List, Optional, Sequence, Tuple
 
 from edgeformer.backends import Backend
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.loop import Limits, refuse_length, tokens
 from edgeformer.generation.params import SamplingParams
+from edgeformer.generation.processor import Constraint
 from edgeformer.generation.sampling import sampler_for
 from edgeformer.generation.steps import Stats, Step
 from edgeformer.generation.stop import Halt, StopText
@@ -26,18 +27,19 @@ class Stream:
         backend: Backend,
         prompt_ids: Sequence[int],
         params: SamplingParams,
-        eos_ids: Container[int],
+        eos_ids: Collection[int],
         capacity: int,
         chunk: int,
         text: Optional[TextStream] = None,
         load_s: float = 0.0,
+        constraint: Optional[Constraint] = None,
     ) -> None:
         """`params` are checked ones. Without `text` every step's text is empty."""
         refuse_length(len(prompt_ids), capacity)
         if params.stop and text is None:
             raise EdgeformerError("stop strings need a tokenizer, and this bundle has none")
         self.finish_reason: Optional[str] = None
-        sampler, self._seed = sampler_for(params)
+        sampler, self._seed = sampler_for(params, len(prompt_ids), eos_ids, constraint)
         self._backend = backend
         self._prompt_tokens = len(prompt_ids)
         self._eos_ids = eos_ids

@@ -4,16 +4,9 @@ import numpy as np
 import pytest
 
 from edgeformer import EdgeformerError, SamplingParams
-from edgeformer.generation.sampling import (
-    Sampler,
-    draw,
-    keep_top_k,
-    keep_top_p,
-    likely,
-    refuse_broken,
-    sampler_for,
-    with_temperature,
-)
+from edgeformer.generation.choosing import draw, keep_top_k, keep_top_p, likely, with_temperature
+from edgeformer.generation.processor import refuse_broken
+from edgeformer.generation.sampling import Sampler, sampler_for
 
 
 def kept(scores):
@@ -56,7 +49,7 @@ def test_a_draw_is_that_of_all_logits():
         sampler = Sampler(SamplingParams(top_k=k, top_p=p, temperature=temperature), seed)
         scores = keep_top_p(keep_top_k(with_temperature(logits, temperature), k), p)
         point = np.random.RandomState(np.array([seed, 0], np.uint32)).random_sample()
-        assert sampler(logits) == draw(scores, point)
+        assert sampler(logits, []) == draw(scores, point)
 
 
 def test_top_k_breaks_ties_by_the_lowest_id():
@@ -112,7 +105,7 @@ def test_a_token_without_probability_is_never_drawn():
 def test_draws_follow_the_probabilities():
     sampler = Sampler(SamplingParams(temperature=1.0), 3)
     logits = np.log([0.1, 0.2, 0.3, 0.4]).astype(np.float32)
-    counts = np.bincount([sampler(logits) for _ in range(8000)], minlength=4)
+    counts = np.bincount([sampler(logits, []) for _ in range(8000)], minlength=4)
     expected = 8000 * np.array([0.1, 0.2, 0.3, 0.4])
     chi_square = ((counts - expected) ** 2 / expected).sum()
     assert chi_square < 16.3  # 3 degrees of freedom, 1 in 1000
@@ -123,7 +116,7 @@ def test_the_stream_of_a_seed_is_the_same_on_every_numpy():
     drawn = {}
     for seed in (0, 1, 2**32, 2**32 + 1, 2**64 - 1):
         sampler = Sampler(SamplingParams(temperature=1.5), seed)
-        drawn[seed] = [sampler(logits) for _ in range(8)]
+        drawn[seed] = [sampler(logits, []) for _ in range(8)]
     assert drawn == {
         0: [17, 46, 24, 2, 57, 140, 17, 209],
         1: [16, 180, 156, 57, 107, 107, 135, 156],
@@ -137,7 +130,7 @@ def test_the_stream_of_a_seed_is_the_same_on_every_numpy():
 def test_top_k_1_is_greedy_at_any_temperature():
     logits = random_logits()
     sampler = Sampler(SamplingParams(temperature=100.0, top_k=1), 1)
-    assert {sampler(logits) for _ in range(20)} == {int(logits.argmax())}
+    assert {sampler(logits, []) for _ in range(20)} == {int(logits.argmax())}
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -145,7 +138,7 @@ def test_a_logit_that_is_no_number_is_an_error_with_counts(bad):
     logits = random_logits()
     logits[[3, 7]] = bad
     with pytest.raises(EdgeformerError) as caught:
-        Sampler(SamplingParams(temperature=1.0), 1)(logits)
+        Sampler(SamplingParams(temperature=1.0), 1)(logits, [])
     assert "2 logits of 300" in str(caught.value)
     refuse_broken(random_logits())
 

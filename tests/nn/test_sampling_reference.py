@@ -5,7 +5,7 @@ import pytest
 import torch
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from edgeformer.generation.sampling import keep_top_k, keep_top_p, with_temperature
+from edgeformer.generation.choosing import keep_top_k, keep_top_p, with_temperature
 
 
 @pytest.mark.parametrize("seed", range(5))
