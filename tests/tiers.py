@@ -6,6 +6,7 @@ fails where the committed page says anything else than a complete set of results
 """
 
 import argparse
+import fcntl
 import json
 import os
 import sys
@@ -34,12 +35,14 @@ YES, NO, NOT_RUN, NOT_YET = "yes", "FAILED", "NOT RUN", "not yet"
 def record(kind, name, column, test, passed):
     """Keep the outcome of one test; a cell of the table is the sum of its tests."""
     path = os.path.join(RESULTS, column.replace(" ", "-") + ".json")
-    found = _read(path)
-    found.setdefault(kind + " " + name, {})[test] = passed
     os.makedirs(RESULTS, exist_ok=True)
-    with open(path + ".part", "w", encoding="utf-8") as file:
-        json.dump(found, file, indent=1, sort_keys=True)
-    os.replace(path + ".part", path)
+    with open(path + ".lock", "w") as lock:  # tests run in several processes
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = _read(path)
+        found.setdefault(kind + " " + name, {})[test] = passed
+        with open(path + ".part", "w", encoding="utf-8") as file:
+            json.dump(found, file, indent=1, sort_keys=True)
+        os.replace(path + ".part", path)
 
 
 def record_report(item, report):
