@@ -16,8 +16,10 @@ REAL_BUNDLE := bundles/smollm2-135m-instruct
 EXPORTED_FROM := $(RECIPE) $(wildcard export/models/nano-austen/*) \
     $(wildcard edgeformer/*.py edgeformer/nn/*.py edgeformer/export/*.py)
 
-host_pytest := .venv/bin/python -m pytest -q
-py36_pytest := .venv36/bin/python -m pytest -q
+# One process for each core; what shares threads with others only waits for them.
+workers := -n auto --maxprocesses=4
+host_pytest := OMP_NUM_THREADS=1 .venv/bin/python -m pytest -q $(workers) --dist=worksteal
+py36_pytest := OMP_NUM_THREADS=1 .venv36/bin/python -m pytest -q $(workers)
 # ensure.sh ends with 75 where there is no Python 3.6. It has said so, loudly; the recipe stops.
 ensure_py36 := requirements/ensure.sh py36 || { rc=$$?; [ $$rc = 75 ] && exit 0; exit $$rc; }
 # Tests of the host half run bundles on Python 3.6; without it they are skipped.
@@ -43,10 +45,10 @@ real-model: host-env  ## download SmolLM2-135M-Instruct (93 MB), export, chat (Q
 	@.venv/bin/python -m edgeformer generate $(REAL_BUNDLE) --chat "$$QUESTION"
 	@echo '==> what transformers says of the same model (half a minute)' >&2
 	@.venv/bin/python -m tests.real.reference
-	@EDGEFORMER_REAL=1 $(host_pytest) tests/real
+	@EDGEFORMER_REAL=1 .venv/bin/python -m pytest -q tests/real
 	@$(ensure_py36); \
 	echo '==> the same on Python 3.6, .venv36' >&2; \
-	EDGEFORMER_REAL=1 $(py36_pytest) tests/real
+	EDGEFORMER_REAL=1 .venv36/bin/python -m pytest -q tests/real
 
 host-env:
 	@requirements/ensure.sh host

@@ -28,7 +28,7 @@ def _passes(release, rest, folder):
     print("==> standin, TensorRT bindings " + release, file=sys.stderr, flush=True)
     # 8.6 warns of each call that 8.2 has: those are the ones we make on purpose.
     python = [sys.executable, "-W", "ignore::DeprecationWarning"]
-    command = python + ["-m", "pytest", "-q", *(rest or [HERE])]
+    command = python + ["-m", "pytest", "-q", "-n", "auto", "--maxprocesses=4", *(rest or [HERE])]
     variables = {VARIABLE: release, VARIABLE + "_BUNDLES": folder}
     return not subprocess.run(command, cwd=ROOT, env=dict(os.environ, **variables)).returncode
 
