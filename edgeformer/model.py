@@ -76,13 +76,17 @@ class Model:
         params: Optional[SamplingParams] = None,
         *,
         messages: Optional[Messages] = None,
+        reuse: Union[bool, str] = "exact",
         **sampling: Any,
     ) -> "Stream":
         """Start an answer: an iterator of `Step`, the last one with finish reason and stats.
 
         Either a prompt, or the messages of a chat: [{"role": "user", "content": "..."}].
         Keywords are the fields of SamplingParams; they change `params`, or the bundle's defaults.
+        `reuse`: which rows it may take that the last stream left: "exact", those with the very bits
+        that it would compute; "all" (True), also those that differ in rounding; "none" (False).
         """
+        from edgeformer.generation.cache import Reuse
         from edgeformer.generation.stream import Stream
 
         if (prompt is None) == (messages is None):
@@ -103,6 +107,7 @@ class Model:
             manifest.chunk,
             text,
             self.load_s,
+            reuse=Reuse(reuse),
         )
 
     def generate(
@@ -111,10 +116,11 @@ class Model:
         params: Optional[SamplingParams] = None,
         *,
         messages: Optional[Messages] = None,
+        reuse: Union[bool, str] = "exact",
         **sampling: Any,
     ) -> Generation:
         """A whole answer at once: the steps of `stream`, joined."""
-        stream = self.stream(prompt, params, messages=messages, **sampling)
+        stream = self.stream(prompt, params, messages=messages, reuse=reuse, **sampling)
         steps = list(stream)  # none where the deadline came before the first token
         text = "".join(step.text for step in steps)
         tokens = tuple(step.token for step in steps)
@@ -164,6 +170,17 @@ class Model:
                 "give at least one character"
             )
         return ids
+
+    @property
+    def cached_ids(self) -> List[int]:
+        """The tokens whose rows stand in the cache, up to one that is not known."""
+        return [row[0] for row in self.backend.held]
+
+    def truncate(self, rows: int) -> None:
+        """Forget all but the first `rows` cached rows: what a later prompt may reuse. A stream that
+        is open ends with an error."""
+        self.backend.owner = object()
+        self.backend.truncate(rows)
 
     def close(self) -> None:
         """Free the weights and the cache. A stream that is open ends with an error."""

@@ -1,7 +1,7 @@
 """What runs a bundle: the interface that the generation loop sees, and the choice of one."""
 
 import warnings
-from typing import TYPE_CHECKING, Any, FrozenSet, List, NamedTuple, Optional, Sequence
+from typing import TYPE_CHECKING, Any, FrozenSet, List, NamedTuple, Optional, Sequence, Tuple
 
 from edgeformer.backends.threads import check_threads
 from edgeformer.bundle import Bundle
@@ -27,6 +27,11 @@ class Rows(NamedTuple):
     values: "np.ndarray"  # float32 [2 * n_layers, N, kv_width]
 
 
+# The token of a cached row, the position at which the step began that computed it, and the tokens
+# of that step; 0: it was written.
+Held = Tuple[int, int, int]
+
+
 class Backend:
     """Computes steps of one model and owns its cache. For one thread at a time.
 
@@ -43,10 +48,19 @@ class Backend:
     # The stream that fills the cache. A stream that finds another one here has lost its rows.
     owner: Optional[object] = None
 
+    # Of the first rows, those whose position is their index; it may run on behind `cached`.
+    _held: List[Held] = []  # noqa: RUF012 (never changed: a backend that tells has its own)
+
     @property
     def cached(self) -> int:
         """Rows in use."""
         raise NotImplementedError
+
+    @property
+    def held(self) -> List[Held]:
+        """What the first rows are, up to one whose position is not its index or whose token is
+        not known. Right after an error or an interrupt, too."""
+        return self._held[: self.cached]
 
     def step(
         self,
@@ -74,13 +88,26 @@ class Backend:
         """A copy of rows start to stop - 1. Ability "rows"."""
         raise NotImplementedError
 
-    def write_rows(self, rows: Rows) -> None:
-        """Append rows that `read_rows` gave. Ability "rows"."""
+    def write_rows(self, rows: Rows, token_ids: Sequence[int] = ()) -> None:
+        """Append rows that `read_rows` gave; their tokens too, where known, for `held`.
+
+        Ability "rows"."""
         raise NotImplementedError
 
     def close(self) -> None:
         """Free the model and the cache; every later call is an error."""
         raise NotImplementedError
+
+    def _hold(
+        self, used: int, token_ids: Sequence[int], positions: Sequence[int], computed: bool = True
+    ) -> None:
+        """Note what comes behind the `used` rows. Before `cached` counts it: an interrupt in
+        between leaves a note too long, which is cut, and never a wrong one."""
+        held, count = self._held, len(token_ids)
+        if len(held) < used or list(positions) != list(range(used, used + count)):
+            del held[used:]
+        else:
+            held[used:] = [(token, used, count if computed else 0) for token in token_ids]
 
     def __enter__(self) -> "Backend":
         return self

@@ -6,7 +6,7 @@ import numpy as np
 import onnxruntime
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
-from edgeformer.backends import Backend, Output, Rows
+from edgeformer.backends import Backend, Held, Output, Rows
 from edgeformer.backends.embedding import open_table
 from edgeformer.backends.rows import RowCache
 from edgeformer.backends.steps import StepLimits, most_likely
@@ -60,6 +60,7 @@ class OrtBackend(Backend):
         self._vocabulary = sizes["vocab_size"]
         dtype = CACHE_DTYPES[manifest.precision]
         self._cache = RowCache(len(self._names), manifest.capacity, width, dtype)
+        self._held: List[Held] = []
         self._limits = StepLimits.of(manifest)
         chunk = self._limits.chunk
         self._new = np.zeros((len(self._names), chunk, width), dtype)
@@ -97,23 +98,28 @@ class OrtBackend(Backend):
             output = Output(None, most_likely(self._logits[:outputs]))
         else:
             output = Output(self._logits[:outputs].copy(), None)
+        self._hold(self._cache.used, token_ids, positions)
         self._cache.append(self._new[:, :count], self._positions[:count], kept)
         return output
 
     def truncate(self, rows: int) -> None:
         self._check_open()
+        self._cache.check_range(0, rows)
+        del self._held[rows:]
         self._cache.truncate(rows)
 
     def drop(self, start: int, stop: int) -> None:
         self._check_open()
+        del self._held[start:]
         self._cache.drop(start, stop)
 
     def read_rows(self, start: int, stop: int) -> Rows:
         self._check_open()
         return self._cache.read(start, stop)
 
-    def write_rows(self, rows: Rows) -> None:
+    def write_rows(self, rows: Rows, token_ids: Sequence[int] = ()) -> None:
         self._check_open()
+        self._hold(self._cache.used, token_ids, rows.positions.tolist(), computed=False)
         self._cache.write(rows)
 
     def end_profile(self) -> str:

@@ -1,10 +1,10 @@
 """ONNX Runtime's own operators on the CPU: one graph, and a cache that it writes in place."""
 
-from typing import Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from edgeformer.backends import Backend, Output, Rows
+from edgeformer.backends import Backend, Held, Output, Rows
 from edgeformer.backends.ort import ORT_ERRORS, address, open_graph
 from edgeformer.backends.rows import check_range, check_room, check_shape, zeros
 from edgeformer.backends.steps import NOT_FINITE, WANTED, StepLimits
@@ -40,6 +40,7 @@ class FusedBackend(Backend):
         names = cache_names(sizes["n_layers"])
         shape = (len(names), sizes["n_kv_heads"], manifest.capacity, sizes["head_dim"])
         self._capacity, self._used = manifest.capacity, 0
+        self._held: List[Held] = []
         self._cache = zeros(shape)
         self._limits = StepLimits.of(manifest)
         chunk = self._limits.chunk
@@ -102,6 +103,12 @@ class FusedBackend(Backend):
             self._session.run_with_iobinding(self._binding)
         except ORT_ERRORS as error:
             raise EdgeformerError(f"onnxruntime failed in a step: {error}") from None
+        held = self._held
+        if len(held) >= used:  # as `_hold`, whose call would cost more than its work
+            if count == 1:
+                held[used:] = [(token_ids[0], used, 1)]
+            else:
+                held[used:] = [(token, used, count) for token in token_ids]
         if outputs == 1 and want == "token":
             token = self._token_view[0]
             if -INFINITE < self._logit_view[token] < INFINITE:
@@ -121,13 +128,14 @@ class FusedBackend(Backend):
         values = values.reshape(len(values), stop - start, -1)
         return Rows(np.arange(start, stop, dtype=np.int32), np.array(values))
 
-    def write_rows(self, rows: Rows) -> None:
+    def write_rows(self, rows: Rows, token_ids: Sequence[int] = ()) -> None:
         self._check_open()
         layers, kv_heads, _, width = self._cache.shape
         start, stop = self._used, self._used + len(rows.positions)
         check_shape(rows.values.shape, (layers, stop - start, kv_heads * width))
         self._check_positions(list(rows.positions))
         values = rows.values.reshape(layers, -1, kv_heads, width).transpose(0, 2, 1, 3)
+        self._hold(start, token_ids, rows.positions.tolist(), computed=False)
         self._cache[:, :, start:stop] = values
         self._used = stop
 

@@ -5,7 +5,7 @@ from typing import Dict, List, Sequence, Tuple
 
 import numpy as np
 
-from edgeformer.backends import Backend, Output, Rows
+from edgeformer.backends import Backend, Held, Output, Rows
 from edgeformer.backends.cuda import Queue
 from edgeformer.backends.embedding import open_table
 from edgeformer.backends.steps import StepLimits, most_likely
@@ -36,6 +36,7 @@ class TrtBackend(Backend):
         self._width = sizes["n_kv_heads"] * sizes["head_dim"]
         self._row = self._width * self._dtype.itemsize  # bytes of one row of one cached tensor
         self._used = 0
+        self._held: List[Held] = []
         self._unsettled = False  # a step began and did not end: what it left must go
         self.precision = engines.precision
         self._table = open_table(bundle)  # None: the engines take token ids
@@ -76,6 +77,7 @@ class TrtBackend(Backend):
                 output = Output(None, most_likely(logits))
             else:
                 output = Output(logits.copy(), None)
+            self._hold(self._used, token_ids, positions)
             self._used = at
             self._unsettled = False
         return output
@@ -83,6 +85,7 @@ class TrtBackend(Backend):
     def truncate(self, rows: int) -> None:
         self._check_open()
         self._check_range(0, rows)
+        del self._held[rows:]
         with self._queue:
             self._settle()
             self._truncate(rows)
@@ -90,6 +93,7 @@ class TrtBackend(Backend):
     def drop(self, start: int, stop: int) -> None:
         self._check_open()
         self._check_range(start, stop)
+        del self._held[start:]
         with self._queue as queue:
             self._settle()
             target = start
@@ -118,7 +122,7 @@ class TrtBackend(Backend):
                 queue.synchronize()
         return Rows(positions, values.astype(np.float32))
 
-    def write_rows(self, rows: Rows) -> None:
+    def write_rows(self, rows: Rows, token_ids: Sequence[int] = ()) -> None:
         self._check_open()
         count = len(rows.positions)
         wanted = (self._cache.count, count, self._width)
@@ -139,6 +143,7 @@ class TrtBackend(Backend):
             positions = np.ascontiguousarray(rows.positions, np.int32)
             queue.send(self._positions + 4 * self._used, positions)
             queue.synchronize()
+            self._hold(self._used, token_ids, rows.positions.tolist(), computed=False)
             self._used += count
             self._unsettled = False
 

@@ -165,7 +165,8 @@ def slow_down(backend: Any, share: float) -> None:
 def _stream(model: Any, prompt: Sequence[int], tokens: int) -> Any:
     from edgeformer.generation.params import SamplingParams
 
-    return model.stream(prompt, SamplingParams(max_new_tokens=tokens))
+    # A prompt is asked again and again here: each time shall cost what the first one does.
+    return model.stream(prompt, SamplingParams(max_new_tokens=tokens), reuse=False)
 
 
 def streamed(model: Any, prompt: Sequence[int], tokens: int) -> Any:

@@ -4,6 +4,7 @@ from typing import Collection, Generator, List, Optional, Sequence, Tuple
 
 from edgeformer.backends import Backend, Output
 from edgeformer.errors import EdgeformerError
+from edgeformer.generation.cache import Reuse
 from edgeformer.generation.params import SamplingParams
 from edgeformer.generation.sampling import Sampler, sampler_for
 from edgeformer.generation.stop import Halt
@@ -51,16 +52,19 @@ def tokens(
     limits: Limits,
     chunk: int,
     halt: Halt,
+    reuse: Optional[Reuse] = None,
 ) -> Tokens:
-    """The loop itself. It takes the backend's cache with its first token.
+    """The loop itself. It takes the backend's cache with its first token, and of the rows there
+    what `reuse` allows; None: no row.
 
     Halted while the prompt is computed, it has no token and no reason to give.
     """
     halt.begin()
     mine = backend.owner = object()
-    backend.truncate(0)
+    reuse = Reuse("none") if reuse is None else reuse
     want = "token" if sampler is None else "logits"
-    output = prefill(backend, prompt_ids, chunk, want, halt)
+    start = reuse.take(backend, prompt_ids, chunk)
+    output = prefill(backend, prompt_ids, chunk, want, halt, start)
     if output is None:
         return
     position = len(prompt_ids)
@@ -88,11 +92,19 @@ def tokens(
 
 
 def prefill(
-    backend: Backend, ids: Sequence[int], chunk: int, want: str, halt: Optional[Halt] = None
+    backend: Backend,
+    ids: Sequence[int],
+    chunk: int,
+    want: str,
+    halt: Optional[Halt] = None,
+    held: int = 0,
 ) -> Optional[Output]:
-    """Run ids in chunks at positions 0, 1, ...; the output after the last of them. None if halted
-    before."""
-    for start in range(0, len(ids), chunk):
+    """Run ids in chunks, each at the position that is its index; the output after the last of them.
+    None if halted before.
+
+    The first `held` of them stand in the cache already; at least one does not.
+    """
+    for start in range(held, len(ids), chunk):
         if halt is not None and halt.reason() is not None:
             return None
         part: List[int] = list(ids[start : start + chunk])

@@ -14,6 +14,7 @@ class Stats(NamedTuple):
     seed: Optional[int]  # what repeats this stream; None where it was greedy without a seed
     backend: str
     threads: int
+    reused_tokens: int = 0  # of the prompt: their rows stood in the cache already
 
     @property
     def tokens_per_s(self) -> Optional[float]:
@@ -24,6 +25,8 @@ class Stats(NamedTuple):
     def __str__(self) -> str:
         """One line for people; the tuple's own fields are for programs."""
         parts = [f"{self.prompt_tokens} prompt + {self.new_tokens} new tokens"]
+        if self.reused_tokens:
+            parts.append(f"{self.reused_tokens} of the prompt reused")
         if self.first_token_s is not None:
             parts.append(f"first after {self.first_token_s * 1000:.0f} ms")
         if self.tokens_per_s is not None:

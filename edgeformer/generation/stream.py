@@ -5,6 +5,7 @@ from typing import Collection, List, Optional, Sequence, Tuple
 
 from edgeformer.backends import Backend
 from edgeformer.errors import EdgeformerError
+from edgeformer.generation.cache import Reuse
 from edgeformer.generation.loop import Limits, refuse_length, tokens
 from edgeformer.generation.params import SamplingParams
 from edgeformer.generation.processor import Constraint
@@ -33,6 +34,7 @@ class Stream:
         text: Optional[TextStream] = None,
         load_s: float = 0.0,
         constraint: Optional[Constraint] = None,
+        reuse: Optional[Reuse] = None,
     ) -> None:
         """`params` are checked ones. Without `text` every step's text is empty."""
         refuse_length(len(prompt_ids), capacity)
@@ -48,10 +50,13 @@ class Stream:
         self._stop = StopText(params.stop)
         self._halt = Halt(params.deadline_s)
         self._load_s = load_s
+        self._reuse = Reuse("none") if reuse is None else reuse
         self._times: List[float] = []
         limits = Limits(len(prompt_ids), params, capacity)
         chunk = min(chunk, capacity)
-        self._ids = tokens(backend, prompt_ids, sampler, eos_ids, limits, chunk, self._halt)
+        self._ids = tokens(
+            backend, prompt_ids, sampler, eos_ids, limits, chunk, self._halt, self._reuse
+        )
 
     def __iter__(self) -> "Stream":
         return self
@@ -108,6 +113,7 @@ class Stream:
             seed=self._seed,
             backend=self._backend.name,
             threads=self._backend.threads,
+            reused_tokens=self._reuse.rows,
         )
 
     def _shown(self, token: int, reason: Optional[str]) -> Tuple[str, Optional[str]]:
