@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any, Dict, List, Optional, Union
 
-from edgeformer.cli import console, huge_pages
+from edgeformer.cli import console, huge_pages, sampling
 from edgeformer.errors import EdgeformerError
 
 
@@ -15,13 +15,7 @@ def parser() -> argparse.ArgumentParser:
     add("prompt", metavar="PROMPT", help="the text to continue; - reads stdin, less its last break")
     add("--chat", action="store_true", help="answer PROMPT, in the chat template of the bundle")
     add("--system", metavar="TEXT", help="with --chat: what the model is told beforehand")
-    add("--max-new-tokens", type=int, metavar="N", help="stop after N tokens (default: cache full)")
-    add("--temperature", type=float, metavar="T", help="0: the likeliest token always; up to 100")
-    add("--top-k", type=int, metavar="K", help="draw from the K likeliest tokens; 0: all")
-    add("--top-p", type=float, metavar="P", help="draw from the likeliest that add up to P; 1: all")
-    add("--seed", type=int, metavar="S", help="repeat a draw: 0 to 2**64 - 1 (default: a new one)")
-    add("--stop", action="append", metavar="TEXT", help="end before this text; may be repeated")
-    add("--deadline", type=float, metavar="SECONDS", help="end after SECONDS, at the next token")
+    sampling.add_options(made)
     add("--ids", action="store_true", help="PROMPT and output are token ids, as in: 17 4 9")
     add("--json", action="store_true", help="one JSON document on stdout, in place of the text")
     console.add_backend_options(made)
@@ -32,14 +26,14 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.huge_pages:
         huge_pages.start_again(arguments.words)
-    sampling = _sampling(arguments)
+    chosen = sampling.asked(arguments)
     asked = _asked(arguments)
 
     import edgeformer
 
     options = arguments.backend, arguments.threads, arguments.cuda_graph
     with edgeformer.load(arguments.bundle, *options) as model:
-        stream = model.stream(**asked, **sampling)
+        stream = model.stream(**asked, **chosen)
         console.say(f"backend: {model.backend_reason}")
         status = 0
         texts: List[str] = []
@@ -71,16 +65,6 @@ def run(arguments: argparse.Namespace) -> int:
             }
             print(json.dumps(document))
         return status
-
-
-def _sampling(arguments: argparse.Namespace) -> Dict[str, Any]:
-    """What was asked for; the bundle's defaults hold for the rest."""
-    names = ("max_new_tokens", "temperature", "top_k", "top_p", "seed")
-    asked = {name: getattr(arguments, name) for name in names}
-    asked["deadline_s"] = arguments.deadline
-    if arguments.stop:
-        asked["stop"] = [console.argument_text(text, "--stop") for text in arguments.stop]
-    return {name: value for name, value in asked.items() if value is not None}
 
 
 def _asked(arguments: argparse.Namespace) -> Dict[str, Any]:
