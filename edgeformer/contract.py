@@ -70,6 +70,11 @@ def portable_graph(
     return Graph(file, tuple(inputs), tuple(outputs))
 
 
+def fused_head(head_dim: int) -> int:
+    """Numbers of a head in the cache of dialect `ort`: of whole 8, the last ones zero."""
+    return -(-head_dim // 8) * 8
+
+
 def fused_graph(file: str, model: Dict[str, Any], capacity: int, counted: bool) -> Graph:
     """What the graph of a model in ONNX Runtime's own operators looks like: any T, a cache of
     `capacity` rows in the order of their positions, written in place.
@@ -87,7 +92,7 @@ def fused_graph(file: str, model: Dict[str, Any], capacity: int, counted: bool) 
         TensorSpec("logits", "float32", ("R", model["vocab_size"])),
         TensorSpec("tokens", "int64", ("R",)),
     ]
-    rows = (1, model["n_kv_heads"], capacity, model["head_dim"])
+    rows = (1, model["n_kv_heads"], capacity, fused_head(model["head_dim"]))
     for name in cache_names(model["n_layers"]):
         inputs.append(TensorSpec("past." + name, "float32", rows))
         outputs.append(TensorSpec("present." + name, "float32", rows))

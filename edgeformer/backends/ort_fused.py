@@ -10,7 +10,7 @@ from edgeformer.backends.rows import check_range, check_room, check_shape, zeros
 from edgeformer.backends.steps import NOT_FINITE, WANTED, StepLimits
 from edgeformer.backends.threads import default_threads
 from edgeformer.bundle import Bundle
-from edgeformer.contract import STEP, cache_names
+from edgeformer.contract import STEP, cache_names, fused_head
 from edgeformer.errors import EdgeformerError
 
 INFINITE = float("inf")
@@ -38,7 +38,8 @@ class FusedBackend(Backend):
         self._bound = (0, 0)  # tokens, rows with outputs
         sizes = manifest.model
         names = cache_names(sizes["n_layers"])
-        shape = (len(names), sizes["n_kv_heads"], manifest.capacity, sizes["head_dim"])
+        self._head = sizes["head_dim"]
+        shape = (len(names), sizes["n_kv_heads"], manifest.capacity, fused_head(self._head))
         self._capacity, self._used = manifest.capacity, 0
         self._held: List[Held] = []
         self._cache = zeros(shape)
@@ -124,19 +125,20 @@ class FusedBackend(Backend):
 
     def read_rows(self, start: int, stop: int) -> Rows:
         self._check_range(start, stop)
-        values = self._cache[:, :, start:stop].transpose(0, 2, 1, 3)  # [2L, N, kv_heads, head_dim]
+        values = self._cache[:, :, start:stop, : self._head]
+        values = values.transpose(0, 2, 1, 3)  # [2L, N, kv_heads, head_dim]
         values = values.reshape(len(values), stop - start, -1)
         return Rows(np.arange(start, stop, dtype=np.int32), np.array(values))
 
     def write_rows(self, rows: Rows, token_ids: Sequence[int] = ()) -> None:
         self._check_open()
-        layers, kv_heads, _, width = self._cache.shape
+        (layers, kv_heads, _, _), width = self._cache.shape, self._head
         start, stop = self._used, self._used + len(rows.positions)
         check_shape(rows.values.shape, (layers, stop - start, kv_heads * width))
         self._check_positions(list(rows.positions))
         values = rows.values.reshape(layers, -1, kv_heads, width).transpose(0, 2, 1, 3)
         self._hold(start, token_ids, rows.positions.tolist(), computed=False)
-        self._cache[:, :, start:stop] = values
+        self._cache[:, :, start:stop, :width] = values
         self._used = stop
 
     def end_profile(self) -> str:

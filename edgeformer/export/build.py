@@ -101,7 +101,7 @@ def export_recipe(
     given = given_model(recipe.model, recipe.license, recipe.graph.capacity, recipe.tokenizer)
     golden = recipe.golden
     form = recipe.precision, recipe.target, recipe.embedding
-    fused = is_fused(recipe.dialect, given.config, *form)
+    fused = is_fused(recipe.dialect, *form)
     panels = fused and recipe.precision == "fp32"
     order = _Order(
         name=recipe.name,
@@ -162,7 +162,7 @@ def export_decoder(
         )
     capacity = config.max_positions if capacity is None else capacity
     form = precision, target, embedding
-    fused = is_fused(dialect, config, *form)
+    fused = is_fused(dialect, *form)
     order = _Order(
         name=name,
         source=source or Source(name),

@@ -14,9 +14,7 @@ from edgeformer.export.nbits import with_blocks
 from edgeformer.export.qdq import with_int8
 from edgeformer.manifest import FUSED
 from edgeformer.manifest_quality import Pin
-from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
-from edgeformer.nn.fused_step import why_not_fused
 from edgeformer.nn.quantize import Format
 from edgeformer.nn.quantize.decoder import quantize_decoder
 from edgeformer.nn.quantize.int8_dynamic import dynamic_int8
@@ -105,15 +103,13 @@ PRECISIONS = {
 }
 
 
-def is_fused(
-    dialect: str | None, config: ModelConfig, precision: str, target: str, embedding: str
-) -> bool:
+def is_fused(dialect: str | None, precision: str, target: str, embedding: str) -> bool:
     """Whether the bundle holds the one graph of dialect `ort`; an error where it cannot be had.
 
-    None asks for it where the target is a CPU and the model can be written in it; but not in
-    int8-dynamic, whose portable graphs are the one quantized form for old releases.
+    None asks for it where the target is a CPU; but not in int8-dynamic, whose portable graphs are
+    the one quantized form for old releases.
     """
-    why = why_not_fused(config)
+    why = ""
     if precision not in FUSED:
         why = f"precision {precision}, where it is for {', '.join(FUSED)}"
     elif embedding != "graph":

@@ -10,8 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
+from edgeformer.contract import fused_head
 from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.layers import Attention
@@ -19,21 +21,12 @@ from edgeformer.nn.layers import Attention
 COUNTED = ("learned", "sinusoidal")  # positions that are added to the embedding
 
 
-def why_not_fused(c: ModelConfig) -> str:
-    """What GroupQueryAttention cannot express in this model, or ""."""
-    if c.position == "alibi":
-        return "ALiBi biases"
-    if c.n_heads == 1:
-        return "a single attention head"  # PyTorch's tracing exporter fails on it
-    if c.head_dim % 8:
-        return f"heads of {c.head_dim} numbers, which are no multiple of 8"
-    return ""
-
-
 def turns_inside(c: ModelConfig) -> bool:
-    """Whether the operator turns queries and keys itself: whole heads of whole 16 numbers."""
-    widths = {r.width for r in (c.rope, c.local_rope) if r is not None}
-    return c.position == "rope" and c.head_dim % 16 == 0 and widths <= {None, c.head_dim}
+    """Whether the operator turns queries and keys itself: heads of whole 16 numbers, of which
+    the first 16, 32, ... turn, or all."""
+    ropes = [rope for rope in (c.rope, c.local_rope) if rope is not None]
+    widths = [c.head_dim if rope.width is None else rope.width for rope in ropes]
+    return c.position == "rope" and not any(width % 16 for width in (c.head_dim, *widths))
 
 
 def takes_positions(c: ModelConfig) -> bool:
@@ -55,6 +48,7 @@ class FusedStep(nn.Module):
         super().__init__()
         self.decoder, self.config, self.capacity = decoder, decoder.config, capacity
         self.counted, self.inside = takes_positions(self.config), turns_inside(self.config)
+        self.biases = Biases(decoder, capacity) if self.config.position == "alibi" else None
         for kind in ("global", "local"):
             if self.inside and hasattr(decoder, f"{kind}_cos"):
                 for part in ("cos", "sin"):  # the operator takes one half: the other is the same
@@ -81,6 +75,8 @@ class FusedStep(nn.Module):
         decoder = self.decoder
         x = decoder.embed(token_ids, positions)  # [1, T, d_model]
         attend = FusedAttention(self, rows, last, total, past)
+        if self.biases is not None:
+            attend.bias = self.biases(token_ids, total)
         rotary = dict.fromkeys(("none", "global", "local"))
         if self.counted:
             rotary |= decoder.rotary(positions)
@@ -94,7 +90,7 @@ class FusedStep(nn.Module):
         """Small inputs to trace with."""
         c = self.config
         count = torch.arange(tokens, dtype=torch.int32)
-        shape = (1, c.n_kv_heads, self.capacity, c.head_dim)
+        shape = (1, c.n_kv_heads, self.capacity, fused_head(c.head_dim))
         past = [torch.zeros(1).expand(shape) for _ in range(2 * c.n_layers)]
         sizes = [torch.tensor([size], dtype=torch.int32) for size in (tokens - 1, tokens)]
         positions = [count % c.max_positions] if self.counted else []
@@ -115,6 +111,7 @@ class FusedAttention:
     ) -> None:
         self.step, self.rows, self.last, self.total, self.past = step, rows, last, total, past
         self.present: list[torch.Tensor] = []
+        self.bias: torch.Tensor | None = None  # added to scores, [1, heads, T, total]
 
     def chosen(self, x: torch.Tensor) -> torch.Tensor:
         """[1, T, width] -> [1, R, width]."""
@@ -122,6 +119,10 @@ class FusedAttention:
 
     def packed(self, attention: Attention, qkv: torch.Tensor) -> torch.Tensor:
         """Projections as they come, [1, T, (heads + 2 * kv_heads) * head_dim]."""
+        c = self.step.config
+        if c.head_dim % 8:
+            heads = c.n_heads + 2 * c.n_kv_heads
+            qkv = self._heads(qkv.reshape(-1, heads, c.head_dim), heads)
         return self._node(attention.layer, float(attention.scale), qkv, None, None)
 
     def __call__(
@@ -129,8 +130,15 @@ class FusedAttention:
     ) -> torch.Tensor:
         """Queries, keys and values apart, [T, heads, head_dim] each, scaled already."""
         c = self.step.config
-        k, v = (x.reshape(1, -1, c.kv_width) for x in (k, v))
-        return self._node(layer, 1.0, q.reshape(1, -1, c.n_heads * c.head_dim), k, v)
+        k, v = (self._heads(x, c.n_kv_heads) for x in (k, v))
+        return self._node(layer, 1.0, self._heads(q, c.n_heads), k, v)
+
+    def _heads(self, x: torch.Tensor, heads: int) -> torch.Tensor:
+        """[T, heads, head_dim] -> [1, T, heads * whole], with zeros up to a multiple of 8."""
+        width = self.step.config.head_dim
+        whole = fused_head(width)
+        x = x if whole == width else F.pad(x, (0, whole - width))
+        return x.reshape(1, -1, heads * whole)
 
     def _node(self, layer: int, scale: float, *qkv: torch.Tensor | None) -> torch.Tensor:
         c = self.step.config
@@ -146,9 +154,57 @@ class FusedAttention:
             "do_rotary_i": int(tables[0] is not None),
         }
         past = self.past[2 * layer : 2 * layer + 2]
-        y, *new = GroupQuery.apply(*qkv, *past, self.last, self.total, *tables, attributes)
+        inputs = (*qkv, *past, self.last, self.total, *tables)
+        if self.bias is not None:
+            inputs = (*inputs, None, self.bias)  # positions, which the operator counts itself
+        # a number, not a product of sizes: the exporter traces that as well, and fails on n * 1
+        whole = fused_head(c.head_dim)
+        y, *new = GroupQuery.apply(*inputs, c.n_heads * whole, attributes)
         self.present += new
+        if whole != c.head_dim:
+            y = y.reshape(1, -1, c.n_heads, whole)[..., : c.head_dim]
+            y = y.reshape(1, -1, c.n_heads * c.head_dim)
         return self.chosen(y) if layer == c.n_layers - 1 else y
+
+
+class Biases(nn.Module):
+    """What ALiBi adds to scores, [1, heads, T, total]: a piece of one table, the same for every
+    query, since a softmax does not see what all keys of a query have in common."""
+
+    def __init__(self, decoder: Decoder, capacity: int) -> None:
+        super().__init__()
+        self.rounded = decoder.config.alibi_bfloat16
+        if self.rounded:  # by absolute position: another distance is another rounding
+            table = decoder.biases[:capacity].t()  # [heads, capacity]
+        else:  # by the distance from the newest token, which stands in the last column
+            away = torch.arange(capacity - 1, -1, -1, dtype=torch.float32)
+            table = -decoder.slopes[:, None] * away
+        self.register_buffer("table", table[None, :, None].contiguous(), persistent=False)
+
+    def forward(self, token_ids: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
+        each = (token_ids * 0).to(torch.float32)[:, None, :, None]  # [1, 1, T, 1]
+        return Columns.apply(self.table, total, self.rounded) + each
+
+
+class Columns(torch.autograd.Function):
+    """The first or the last columns of a table [..., capacity]; how many is a tensor [1]."""
+
+    @staticmethod
+    def forward(ctx: Any, table: torch.Tensor, count: torch.Tensor, first: bool) -> torch.Tensor:
+        count = int(count)
+        return table[..., :count] if first else table[..., table.shape[-1] - count :]
+
+    @staticmethod
+    def symbolic(g: Any, table: Any, count: Any, first: bool) -> Any:
+        *sizes, width = table.type().sizes()
+
+        def integer(value: int) -> Any:
+            return g.op("Constant", value_t=torch.tensor([value], dtype=torch.int32))
+
+        start = integer(0) if first else g.op("Sub", integer(width), count)
+        stop = count if first else integer(width)
+        made = g.op("Slice", table, start, stop, integer(len(sizes)))
+        return made.setType(table.type().with_sizes([*sizes, None]))
 
 
 class GroupQuery(torch.autograd.Function):
@@ -156,19 +212,17 @@ class GroupQuery(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, q: torch.Tensor, k: Any, v: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
-        past_k, past_v, attributes = rest[0], rest[1], rest[-1]
-        width = attributes["num_heads_i"] * past_k.shape[-1]
+        past_k, past_v, *_, width, _ = rest
         return q.new_zeros(*q.shape[:-1], width), past_k.clone(), past_v.clone()
 
     @staticmethod
     def symbolic(g: Any, q: Any, k: Any, v: Any, *rest: Any) -> Any:
-        *tensors, attributes = rest
+        *tensors, width, attributes = rest
         absent = g.op("prim::Constant")
         absent.setType(torch._C.OptionalType.ofTensor())
         inputs = [absent if value is None else value for value in (q, k, v, *tensors)]
         made = g.op("com.microsoft::GroupQueryAttention", *inputs, **attributes, outputs=3)
-        sizes = tensors[0].type().sizes()
-        made[0].setType(q.type().with_sizes([1, None, attributes["num_heads_i"] * sizes[-1]]))
+        made[0].setType(q.type().with_sizes([1, None, width]))
         for present in made[1:]:
-            present.setType(tensors[0].type().with_sizes(sizes))
+            present.setType(tensors[0].type())
         return made

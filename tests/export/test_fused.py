@@ -12,6 +12,7 @@ import pytest
 import torch
 
 import edgeformer
+from edgeformer.backends import open_backend
 from edgeformer.bundle import Bundle
 from edgeformer.contract import fused_graph
 from edgeformer.errors import CheckFailed, EdgeformerError
@@ -25,11 +26,22 @@ from edgeformer.export.panels import with_panels
 from edgeformer.export.parity import open_graph
 from edgeformer.export.recipe import read_recipe
 from edgeformer.export.weights import WeightsFile
-from edgeformer.nn.fused_step import turns_inside, why_not_fused
+from edgeformer.nn.config import Rope
+from edgeformer.nn.fused_step import turns_inside
 from edgeformer.nn.record import ConfigError
 from tests.nn.choices import CHOICES, PLAIN, choice_decoder, random_decoder
 
-QUICK = ("gqa", "learned", "window", "like-gemma", "parallel-two-norms", "norm-post", "all-biases")
+QUICK = (
+    "gqa",
+    "alibi",
+    "alibi-bfloat16",
+    "learned",
+    "window",
+    "like-gemma",
+    "parallel-two-norms",
+    "norm-post",
+    "all-biases",
+)
 ROWS = 64
 
 
@@ -73,18 +85,43 @@ def assert_computes(decoder, folder):
 )
 def test_every_choice_computes_what_the_decoder_does(name, tmp_path):
     config = widened(name)
-    if config.position == "alibi":
-        assert "ALiBi" in why_not_fused(config)
-        return
-    assert why_not_fused(config) == ""
     assert_computes(random_decoder(config, 1, 0.3), tmp_path)
 
 
-@pytest.mark.parametrize("name", ["gqa", "rope-two-thetas"])
+@pytest.mark.parametrize("name", ["gqa", "rope-two-thetas", "wide-heads"])
 def test_heads_that_the_operator_does_not_turn_are_turned_before_it(name, tmp_path):
-    decoder = choice_decoder(name)  # heads of 8
+    decoder = choice_decoder(name)  # heads of 8 or 12
     assert not turns_inside(decoder.config)
     assert_computes(decoder, tmp_path)
+
+
+# what has no place in the operator as it is, and what it takes only in these sizes
+MADE_TO_FIT = {
+    "one-head": {"n_heads": 1, "n_kv_heads": 1, "head_dim": 16},
+    "one-head-of-10": {"n_heads": 1, "n_kv_heads": 1, "head_dim": 10, "position": "none"},
+    "narrow-heads-no-rope": {"head_dim": 6, "position": "none"},
+    "narrow-heads-qk-norm": {"head_dim": 6, "qk_norm": "head"},
+    "alibi-narrow": {"head_dim": 12, "position": "alibi", "window": 5, "attention_soft_cap": 2.0},
+    "alibi-qk-norm": {"head_dim": 8, "position": "alibi", "qk_norm": "head"},
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [n if n[:5] == "alibi" else pytest.param(n, marks=pytest.mark.slow) for n in MADE_TO_FIT],
+)
+def test_what_the_operator_does_not_take_is_made_to_fit(name, tmp_path):
+    assert_computes(
+        random_decoder(dataclasses.replace(PLAIN, **MADE_TO_FIT[name]), 1, 0.3), tmp_path
+    )
+
+
+@pytest.mark.parametrize("head_dim, width", [(32, 16), (48, 32)])
+def test_the_first_sixteens_of_a_head_are_turned_inside(head_dim, width, tmp_path):
+    config = dataclasses.replace(PLAIN, head_dim=head_dim, rope=Rope(width=width))
+    assert turns_inside(config)
+    assert_computes(random_decoder(config, 1, 0.3), tmp_path)
+    assert not turns_inside(dataclasses.replace(config, rope=Rope(width=width - 8)))
 
 
 def test_a_layer_is_ten_nodes_and_two_for_each_product(tmp_path):
@@ -213,17 +250,12 @@ def test_products_in_int8_stand_in_the_fused_graph_where_it_is_asked_for(choice,
     assert len(ids) == 8
 
 
-def test_a_model_that_cannot_be_written_so_gets_portable_graphs_or_a_reason(tmp_path):
-    alibi = choice_decoder("alibi")
-    export_decoder(alibi, tmp_path / "a", name="m", target="cpu", capacity=ROWS)
-    assert Bundle.open(str(tmp_path / "a")).manifest.dialect == "portable"
-    narrow = choice_decoder("narrow-heads")
-    for decoder, more, why in (
-        (alibi, {"target": "cpu"}, "ALiBi biases"),
-        (narrow, {"target": "cpu"}, "no multiple of 8"),
-        (choice_decoder("gqa"), {"target": "jetson-nano"}, "say --target cpu"),
-        (choice_decoder("gqa"), {"target": "cpu", "precision": "fp16"}, "precision fp16"),
-        (choice_decoder("gqa"), {"target": "cpu", "embedding": "host"}, "looked up outside"),
+def test_what_dialect_ort_is_not_for_is_refused_with_a_reason(tmp_path):
+    decoder = choice_decoder("gqa")
+    for more, why in (
+        ({"target": "jetson-nano"}, "say --target cpu"),
+        ({"target": "cpu", "precision": "fp16"}, "precision fp16"),
+        ({"target": "cpu", "embedding": "host"}, "looked up outside"),
     ):
         with pytest.raises(EdgeformerError, match=why) as caught:
             export_decoder(decoder, tmp_path / "no", name="m", dialect="ort", **more)
@@ -231,14 +263,25 @@ def test_a_model_that_cannot_be_written_so_gets_portable_graphs_or_a_reason(tmp_
         assert not (tmp_path / "no").exists()
 
 
-def test_a_model_with_one_head_gets_portable_graphs(tmp_path):
-    decoder = random_decoder(dataclasses.replace(PLAIN, n_heads=1, n_kv_heads=1), 1, 0.3)
-    made = export_decoder(decoder, tmp_path / "b", name="one", capacity=32, target="cpu")
-    assert sorted(Bundle.open(str(made.path)).manifest.graphs) == ["decode", "prefill"]
-    with pytest.raises(EdgeformerError, match="not for a single attention head"):
-        export_decoder(
-            decoder, tmp_path / "c", name="one", capacity=32, target="cpu", dialect="ort"
-        )
+@pytest.mark.parametrize("precision", ["fp32", "n8"])
+def test_alibi_models_and_narrow_heads_run_as_their_portable_bundles_do(precision, tmp_path):
+    config = dataclasses.replace(CHOICES["alibi"], head_dim=12)
+    gate = Gate(max_loss=9.0, max_kl=9.0, min_top1=0.0)
+    options = {"target": "cpu", "capacity": ROWS, "precision": precision, "gate": gate}
+    decoder, found = random_decoder(config, 1, 0.35), {}
+    for dialect in ("ort", "portable"):
+        path = tmp_path / dialect
+        export_decoder(decoder, path, name="m", dialect=dialect, **options)
+        with open_backend(Bundle.open(str(path)), threads=1) as backend:
+            backend.step([1, 2, 3], range(3), [2])
+            found[dialect] = backend.read_rows(0, 3), backend
+            saved = found["ort"][0]
+            assert saved.values == pytest.approx(found[dialect][0].values, abs=1e-3)
+            backend.truncate(0)
+            backend.write_rows(saved)
+            found[dialect] = saved, backend.step([4], [3], [0]).logits
+    wanted = found["portable"][1]
+    assert found["ort"][1] == pytest.approx(wanted, abs=1e-4 * float(np.abs(wanted).max()))
 
 
 def test_a_recipe_names_the_dialect(tmp_path):
