@@ -11,6 +11,8 @@ from edgeformer.generation.steps import Generation
 if TYPE_CHECKING:
     from edgeformer.backends import Backend
     from edgeformer.bundle import Bundle
+    from edgeformer.generation.constraint import Constraints
+    from edgeformer.generation.processor import Constraint
     from edgeformer.generation.stream import Stream
     from edgeformer.text import Tokenizer
     from edgeformer.text.chat import ChatTemplates
@@ -58,6 +60,7 @@ class Model:
         self.tokenizer = tokenizer  # None: token ids only
         self.load_s = load_s
         self._templates: "Optional[ChatTemplates]" = None  # read when a chat begins
+        self._constraints: "Optional[Constraints]" = None  # the first of them takes a while
         self._eos_ids = frozenset(bundle.manifest.eos_token_ids)
 
     @property
@@ -76,13 +79,17 @@ class Model:
         params: Optional[SamplingParams] = None,
         *,
         messages: Optional[Messages] = None,
+        regex: Optional[str] = None,
+        json_schema: Any = None,
         reuse: Union[bool, str] = "exact",
         **sampling: Any,
     ) -> "Stream":
         """Start an answer: an iterator of `Step`, the last one with finish reason and stats.
 
-        Either a prompt, or the messages of a chat: [{"role": "user", "content": "..."}].
-        Keywords are the fields of SamplingParams; they change `params`, or the bundle's defaults.
+        Either a prompt, or the messages of a chat: [{"role": "user", "content": "..."}]. The whole
+        answer matches `regex`, or is JSON by `json_schema` (a dict, or JSON text), if one is given.
+        Further keywords are fields of SamplingParams; they change `params`, or the bundle's
+        defaults.
         `reuse`: which rows it may take that the last stream left: "exact", those with the very bits
         that it would compute; "all" (True), also those that differ in rounding; "none" (False).
         """
@@ -107,6 +114,7 @@ class Model:
             manifest.chunk,
             text,
             self.load_s,
+            self._constraint(regex, json_schema, goes_on),
             reuse=Reuse(reuse),
         )
 
@@ -116,11 +124,14 @@ class Model:
         params: Optional[SamplingParams] = None,
         *,
         messages: Optional[Messages] = None,
+        regex: Optional[str] = None,
+        json_schema: Any = None,
         reuse: Union[bool, str] = "exact",
         **sampling: Any,
     ) -> Generation:
         """A whole answer at once: the steps of `stream`, joined."""
-        stream = self.stream(prompt, params, messages=messages, reuse=reuse, **sampling)
+        more = {"regex": regex, "json_schema": json_schema, "reuse": reuse}
+        stream = self.stream(prompt, params, messages=messages, **more, **sampling)
         steps = list(stream)  # none where the deadline came before the first token
         text = "".join(step.text for step in steps)
         tokens = tuple(step.token for step in steps)
@@ -191,6 +202,19 @@ class Model:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def _constraint(
+        self, regex: Optional[str], json_schema: Any, after_text: bool
+    ) -> "Optional[Constraint]":
+        from edgeformer.generation.constraint import Constraints, wanted
+
+        asked = wanted(regex, json_schema)
+        if asked is None:
+            return None
+        if self._constraints is None:
+            rows = self.bundle.manifest.model["vocab_size"]
+            self._constraints = Constraints(self.tokenizer, self._eos_ids, rows)
+        return self._constraints.start(asked, after_text)
 
     def _checked_ids(self, prompt: Sequence[int]) -> List[int]:
         vocabulary = self.bundle.manifest.model["vocab_size"]

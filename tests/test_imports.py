@@ -15,6 +15,7 @@ OPTIONAL = {
     "pycuda": ["edgeformer.backends.cuda"],
     "tokenizers": [],
     "jinja2": ["edgeformer.text.chat"],
+    "llguidance": ["edgeformer.generation.constraint.llg"],
 }
 # They import owners of two packages and neither of these itself.
 JOINED = (

@@ -5,7 +5,7 @@ import json
 import re
 from typing import Any, Dict, List, Optional, Union
 
-from edgeformer.cli import console, huge_pages, sampling
+from edgeformer.cli import console, fitting, huge_pages, sampling
 from edgeformer.errors import EdgeformerError
 
 
@@ -16,6 +16,7 @@ def parser() -> argparse.ArgumentParser:
     add("--chat", action="store_true", help="answer PROMPT, in the chat template of the bundle")
     add("--system", metavar="TEXT", help="with --chat: what the model is told beforehand")
     sampling.add_options(made)
+    fitting.add_options(made)
     add("--ids", action="store_true", help="PROMPT and output are token ids, as in: 17 4 9")
     add("--json", action="store_true", help="one JSON document on stdout, in place of the text")
     console.add_backend_options(made)
@@ -26,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
 def run(arguments: argparse.Namespace) -> int:
     if arguments.huge_pages:
         huge_pages.start_again(arguments.words)
-    chosen = sampling.asked(arguments)
+    chosen = dict(sampling.asked(arguments), **fitting.asked(arguments))
     asked = _asked(arguments)
 
     import edgeformer

@@ -74,6 +74,10 @@ def tokens(
         if token in eos_ids:
             yield token, "stop"
             return
+        ids.append(token)
+        if sampler is not None and sampler.ended(ids):
+            yield token, "stop"
+            return
         if position == limits.last:
             yield token, limits.reason
             return
@@ -86,7 +90,6 @@ def tokens(
                 "another stream has begun on this model and taken its cache; finish one stream "
                 "before the next, or load the bundle twice"
             )
-        ids.append(token)
         output = backend.step([token], [position], [0], want)
         position += 1
 

@@ -21,6 +21,10 @@ class Constraint:
         """Whether the answer may be over here: whether an end token may follow."""
         raise NotImplementedError
 
+    def ended(self, new_ids: Sequence[int]) -> bool:
+        """Whether the answer is whole and nothing may follow: it ends without an end token."""
+        return False
+
 
 class Processor:
     """The rules that change logits, before one is drawn or the largest is taken. One for each text.
@@ -79,6 +83,10 @@ class Processor:
             self._force(changed, self._params.forced_tokens[new])
         self._refuse_nothing(changed)
         return changed
+
+    def ended(self, ids: Sequence[int]) -> bool:
+        """Whether the constraint lets nothing follow the text `ids`."""
+        return self._constraint is not None and self._constraint.ended(ids[self._prompt :])
 
     def _keep_allowed(self, logits: np.ndarray, ids: Sequence[int]) -> None:
         new_ids = ids[self._prompt :]

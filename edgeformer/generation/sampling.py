@@ -52,6 +52,10 @@ class Sampler:
         shares = np.exp(scores[kept] - scores.max())
         return found[kept], shares / shares.sum()
 
+    def ended(self, ids: Sequence[int]) -> bool:
+        """Whether the constraint lets nothing follow `ids`, prompt and answer so far."""
+        return self._processor.ended(ids)
+
     def point(self) -> float:
         """The next number in [0, 1) of the seed."""
         return self._random.random_sample()

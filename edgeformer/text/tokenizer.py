@@ -5,7 +5,7 @@ from typing import Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 from edgeformer.errors import EdgeformerError
 from edgeformer.text.added_tokens import AddedToken, Finder, Part
 from edgeformer.text.post_processors import Frame
-from edgeformer.text.stages import NewStage
+from edgeformer.text.stages import NewStage, Stage
 from edgeformer.text.stream import TextStream, end_of, push_through, start_stages
 
 Normalize = Callable[[str], str]
@@ -116,8 +116,16 @@ class Tokenizer:
         None for a special token, for an id without a token, and where the text that an id adds
         depends on those after it.
         """
+        return self._bytes(token_id, start_stages(self._decoder, after_text))
+
+    def bytes_of_all(self, after_text: bool = True) -> List[Optional[bytes]]:
+        """bytes_of every id."""
+        stages = start_stages(self._decoder, after_text)
+        return [self._bytes(token_id, stages) for token_id in range(len(self._tokens))]
+
+    def _bytes(self, token_id: int, stages: List[Stage]) -> Optional[bytes]:
         text = self._visible(token_id)
-        for stage in start_stages(self._decoder, after_text):
+        for stage in stages:
             text = None if text is None else stage.alone(text)
         try:
             return None if text is None else text.encode("utf-8", "surrogateescape")

@@ -1,0 +1,91 @@
+"""Answers that fit a regular expression or a JSON schema. Needs no numpy until one is asked for."""
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any, FrozenSet, NamedTuple, Optional
+
+from edgeformer.errors import EdgeformerError
+
+if TYPE_CHECKING:
+    from edgeformer.generation.constraint.follow import Followed
+    from edgeformer.text import Tokenizer
+
+INSTALL = 'python -m pip install "llguidance>=1.6"'
+MOST_PATTERN = 100000  # characters
+
+
+class Wanted(NamedTuple):
+    """What an answer must fit, checked as far as that needs no vocabulary."""
+
+    kind: str  # "regex" or "JSON schema"
+    source: str
+
+
+def wanted(regex: Optional[str], json_schema: Any) -> Optional[Wanted]:
+    """json_schema: a dict, a boolean or JSON text. None where neither is asked for."""
+    if regex is not None and json_schema is not None:
+        raise EdgeformerError("give a regex or a JSON schema, one of the two")
+    if json_schema is not None:
+        from edgeformer.generation.constraint.schema import read_schema
+
+        return Wanted("JSON schema", json.dumps(read_schema(json_schema), allow_nan=False))
+    if regex is None:
+        return None
+    if not isinstance(regex, str):
+        raise EdgeformerError(f"regex is {type(regex).__name__}; it must be a string")
+    if len(regex) > MOST_PATTERN:
+        raise EdgeformerError(f"the regex has {len(regex)} characters, the limit is {MOST_PATTERN}")
+    return Wanted("regex", regex)
+
+
+class Constraints:
+    """Makes the constraints of one tokenizer; its vocabulary is made ready with the first."""
+
+    def __init__(
+        self, tokenizer: "Optional[Tokenizer]", eos_ids: FrozenSet[int], rows: int
+    ) -> None:
+        """rows: logits that the model gives."""
+        self._tokenizer = tokenizer
+        self._eos_ids = eos_ids
+        self._rows = rows
+        self._ready: Any = None
+
+    def start(self, what: Wanted, after_text: bool) -> "Followed":
+        """after_text: the answer goes on from a prompt, as in Tokenizer.stream."""
+        from edgeformer.generation.constraint.follow import Followed
+
+        vocabulary, engine = self._opened(what)
+        make = engine.regex if what.kind == "regex" else engine.json_schema
+        return Followed(make(what.source), vocabulary, after_text, what.kind)
+
+    def _opened(self, what: Wanted) -> Any:
+        if self._ready is None:
+            if self._tokenizer is None:
+                raise EdgeformerError(
+                    f"a {what.kind} needs a tokenizer, and this bundle has none; leave it out"
+                )
+            engine = _engine_class()
+            from edgeformer.generation.constraint.vocabulary import Vocabulary
+
+            vocabulary = Vocabulary(self._tokenizer, self._eos_ids, self._rows)
+            self._ready = vocabulary, engine(vocabulary)
+        return self._ready
+
+
+def _engine_class() -> Any:
+    if sys.version_info < (3, 10):
+        raise EdgeformerError(
+            "a regex or JSON schema needs the package llguidance, which has no release for Python "
+            f"{sys.version_info[0]}.{sys.version_info[1]}; run the bundle on Python 3.10 or newer"
+        )
+    try:
+        from edgeformer.generation.constraint.llg import Engine
+    except ImportError as error:
+        missing = (error.name or "llguidance").split(".")[0]
+        if missing == "edgeformer":
+            raise
+        raise EdgeformerError(
+            f"a regex or JSON schema needs the package {missing}, which cannot be imported "
+            f"({error}); install it with: {INSTALL}"
+        ) from error
+    return Engine

@@ -1,0 +1,83 @@
+"""A JSON schema as it comes from a caller, checked: what is not understood is never passed over."""
+
+import json
+from typing import Any, Dict, List, Tuple, Union
+
+from edgeformer.errors import EdgeformerError
+
+MOST_DEPTH = 60
+# Keywords that hold a schema, a list of schemas, or schemas by name.
+_ONE = {"additionalProperties", "additionalItems", "not", "if", "then", "else", "contains"}
+_ONE |= {"propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema"}
+_SOME = {"allOf", "anyOf", "oneOf", "prefixItems"}
+_NAMED = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+_NAMED |= {"dependencies"}
+_PLAIN = {"type", "enum", "const", "pattern", "format", "required", "dependentRequired"}
+_PLAIN |= {"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}
+_PLAIN |= {"minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minContains"}
+_PLAIN |= {"maxContains", "minProperties", "maxProperties", "$ref", "$id", "$anchor"}
+_PLAIN |= {"$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$schema"}
+# They describe; nothing depends on them.
+_NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+_NOTES |= {"$comment", "$vocabulary", "contentEncoding", "contentMediaType"}
+
+Schema = Union[bool, Dict[str, Any]]
+
+
+def read_schema(given: Union[str, Schema]) -> Dict[str, Any]:
+    """The schema as an object with keywords that JSON Schema has; a text is parsed as JSON."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given, object_pairs_hook=_no_key_twice, parse_constant=_refuse)
+        except RecursionError:
+            raise EdgeformerError("the JSON schema is nested too deeply") from None
+        except ValueError as error:
+            raise EdgeformerError(f"the JSON schema is not JSON: {error}") from None
+    _check(given, "the JSON schema", 0)
+    if given is False:
+        raise EdgeformerError("the JSON schema is false: no answer fits it")
+    return {} if given is True else given
+
+
+def _no_key_twice(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise EdgeformerError(f"the JSON schema has the key {twice!r} twice in one object")
+    return result
+
+
+def _refuse(literal: str) -> None:
+    raise EdgeformerError(f"the JSON schema holds {literal}, which is not JSON")
+
+
+def _check(schema: Any, where: str, depth: int) -> None:
+    if isinstance(schema, bool):
+        return
+    if not isinstance(schema, dict):
+        raise EdgeformerError(f"{where} is {type(schema).__name__}, not an object or a boolean")
+    if depth > MOST_DEPTH:
+        raise EdgeformerError(f"the JSON schema is nested deeper than {MOST_DEPTH} schemas")
+    for key, value in schema.items():
+        at = f"{where}: {key}"
+        if key in _ONE or (key == "items" and not isinstance(value, list)):
+            _check(value, at, depth + 1)
+        elif key in _SOME or key == "items":
+            if not isinstance(value, list):
+                raise EdgeformerError(f"{at} is {type(value).__name__}, not a list of schemas")
+            for index, each in enumerate(value):
+                _check(each, f"{at}[{index}]", depth + 1)
+        elif key in _NAMED:
+            if not isinstance(value, dict):
+                raise EdgeformerError(f"{at} is {type(value).__name__}, not schemas by name")
+            for name, each in value.items():
+                if not (key == "dependencies" and isinstance(each, list)):
+                    _check(each, f"{at}: {name!r}", depth + 1)
+        elif not isinstance(key, str):
+            raise EdgeformerError(f"{where} has the key {key!r}, which is no string")
+        elif key not in _PLAIN and key not in _NOTES:
+            raise EdgeformerError(
+                f"{where} has the keyword {key!r}, which JSON Schema does not know; correct it, or "
+                "leave it out"
+            )

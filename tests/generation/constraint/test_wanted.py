@@ -1,0 +1,69 @@
+"""What an answer may be asked to fit, checked before any engine sees it."""
+
+import sys
+
+import pytest
+
+import edgeformer
+from edgeformer import EdgeformerError
+from edgeformer.generation.constraint import Wanted, wanted
+from tests import bundles
+
+
+def test_nothing_asked_for_is_no_constraint():
+    assert wanted(None, None) is None
+
+
+def test_a_schema_is_a_dict_a_boolean_or_json_text():
+    assert wanted(None, {"type": "integer"}) == Wanted("JSON schema", '{"type": "integer"}')
+    assert wanted(None, '{"type":\n"integer"}') == Wanted("JSON schema", '{"type": "integer"}')
+    assert wanted(None, True) == Wanted("JSON schema", "{}")
+    assert wanted("a+", None) == Wanted("regex", "a+")
+
+
+@pytest.mark.parametrize(
+    "regex, schema, says",
+    [
+        ("a", {}, "one of the two"),
+        (7, None, "regex is int"),
+        ("a" * 100001, None, "100001 characters"),
+        (None, "{", "not JSON"),
+        (None, "[1]", "is list, not an object"),
+        (None, 7, "is int, not an object"),
+        (None, False, "no answer fits"),
+        (None, '{"a": NaN}', "NaN"),
+        (None, '{"type": "null", "type": "string"}', "'type' twice"),
+        (None, {"propertees": {}}, "'propertees'"),
+        (None, {"properties": {"a": {"items": {"tipe": "null"}}}}, "'a': items has the .*'tipe'"),
+        (None, {"anyOf": [{}, {"enumm": []}]}, r"anyOf\[1\] has the keyword 'enumm'"),
+        (None, {"properties": []}, "properties is list"),
+        (None, {"anyOf": {}}, "anyOf is dict"),
+        (None, {"x-guidance": {"lenient": True}}, "x-guidance"),
+        (None, "[" * 100000, "nested too deeply"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_named(regex, schema, says):
+    with pytest.raises(EdgeformerError, match=says):
+        wanted(regex, schema)
+
+
+def test_a_schema_nested_without_end_is_refused():
+    schema = {"type": "integer"}
+    for _ in range(70):
+        schema = {"items": schema}
+    with pytest.raises(EdgeformerError, match="deeper than 60"):
+        wanted(None, schema)
+
+
+def test_properties_may_be_called_like_anything():
+    schema = {"properties": {"tipe": {"type": "string"}, "enumm": True}}
+    assert wanted(None, schema).kind == "JSON schema"
+
+
+@pytest.mark.skipif(sys.version_info >= (3, 10), reason="this Python has llguidance")
+def test_an_old_python_is_told_what_it_lacks():
+    with edgeformer.load(bundles.LEARNED, threads=1) as model:
+        with pytest.raises(EdgeformerError, match=r"no release for Python 3\.\d; run the bundle"):
+            model.stream("a", regex="a")
+        with pytest.raises(EdgeformerError, match="'tipe'"):
+            model.stream("a", json_schema={"tipe": 1})
