@@ -11,6 +11,7 @@ VERBS = {
     "generate": "stream text from a bundle",
     "check": "is a bundle whole, and does it give its golden tokens here?",
     "info": "what a bundle holds",
+    "doctor": "is this machine fit to run bundles, and what is to be done if not?",
     "plan": "will a bundle fit a board's memory?",
     "build": "TensorRT engines of a bundle, for this machine's GPU",
     "bench": "what bundles cost here: times, memory, power, and whether they differ",

@@ -77,7 +77,7 @@ def test_import_edgeformer_needs_no_numpy_and_brings_nothing_heavy():
     assert (status, out.strip(), err) == (0, "[]", "")
 
 
-@pytest.mark.parametrize("verb", ["generate", "check", "info", "plan", "build", "bench"])
+@pytest.mark.parametrize("verb", ["generate", "check", "info", "doctor", "plan", "build", "bench"])
 def test_help_needs_no_numpy(verb):
     code = (
         "from edgeformer.__main__ import main\n"

@@ -22,6 +22,7 @@ PROGRAMS = [
     "edgeformer",
     "edgeformer generate",
     "edgeformer check",
+    "edgeformer doctor",
     "edgeformer info",
     "edgeformer plan",
     "edgeformer build",

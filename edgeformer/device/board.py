@@ -3,7 +3,7 @@
 import glob
 import os
 import re
-from typing import List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Optional, Tuple
 
 from edgeformer import targets
 from edgeformer.device import files
@@ -84,11 +84,15 @@ def l4t_of(text: str) -> Optional[str]:
 def power_mode(root: str = "/") -> Optional[str]:
     """The name of nvpmodel's mode, from the two files that it keeps; no program, no root needed."""
     status = re.search(r"pmode:(\d{1,4})", files.text(root, "var/lib/nvpmodel/status") or "")
-    names = dict(_MODE.findall(files.text(root, "etc/nvpmodel.conf") or ""))
     if status is None:
         return None
     number = str(int(status.group(1)))
-    return names.get(number, "mode " + number)
+    return power_modes(root).get(number, "mode " + number)
+
+
+def power_modes(root: str = "/") -> Dict[str, str]:
+    """{number: name} of the modes that this board has."""
+    return dict(_MODE.findall(files.text(root, "etc/nvpmodel.conf") or ""))
 
 
 class Clock(NamedTuple):
