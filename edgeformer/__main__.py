@@ -9,6 +9,7 @@ from edgeformer.errors import EdgeformerError
 
 VERBS = {
     "generate": "stream text from a bundle",
+    "score": "how likely a model finds a text",
     "check": "is a bundle whole, and does it give its golden tokens here?",
     "info": "what a bundle holds",
     "doctor": "is this machine fit to run bundles, and what is to be done if not?",

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from edgeformer.bundle import Bundle
     from edgeformer.generation.constraint import Constraints
     from edgeformer.generation.processor import Constraint
+    from edgeformer.generation.scoring import Score
     from edgeformer.generation.stream import Stream
     from edgeformer.text import Tokenizer
     from edgeformer.text.chat import ChatTemplates
@@ -136,6 +137,23 @@ class Model:
         text = "".join(step.text for step in steps)
         tokens = tuple(step.token for step in steps)
         return Generation(text, tokens, stream.finish_reason, stream.stats)
+
+    def score(
+        self, text: Prompt, *, after: Optional[Prompt] = None, overlap: Optional[int] = None
+    ) -> "Score":
+        """How likely the model finds a text: the log-probability of each of its tokens.
+
+        after: what comes before the text and is only read; "" scores the first token too, after the
+        begin or end token. A token over the border of two texts counts to the second.
+        overlap: a text that is longer than the cache is scored in windows, each token after at
+        least so many others; None: such a text is an error.
+        """
+        from edgeformer.generation.scoring import score_ids, scored_ids
+
+        ids, given = scored_ids(self.prompt_ids, text, after)
+        manifest = self.bundle.manifest
+        sizes = manifest.capacity, manifest.chunk, manifest.model["vocab_size"]
+        return score_ids(self.backend, ids, given, *sizes, overlap)
 
     def chat_ids(
         self,

@@ -23,6 +23,7 @@ PROGRAMS = [
     "edgeformer generate",
     "edgeformer check",
     "edgeformer doctor",
+    "edgeformer score",
     "edgeformer info",
     "edgeformer plan",
     "edgeformer build",

@@ -3,7 +3,9 @@
 import argparse
 import codecs
 import os
+import re
 import sys
+from typing import List, Union
 
 from edgeformer.errors import EdgeformerError
 
@@ -70,6 +72,18 @@ def standard_input() -> str:
         raise EdgeformerError("standard input is closed; give the prompt as an argument")
     text = decoded(sys.stdin.buffer.read(), "standard input")
     return text[:-1] if text.endswith("\n") else text
+
+
+def prompt(argument: str, as_ids: bool, what: str = "the prompt") -> Union[str, List[int]]:
+    """What an argument says, or stdin where it is "-": text, or the token ids that it lists."""
+    text = standard_input() if argument == "-" else argument_text(argument, what)
+    if not as_ids:
+        return text
+    words = text.replace(",", " ").split()
+    wrong = next((word for word in words if not re.match(r"-?\d{1,18}\Z", word)), None)
+    if wrong is not None:
+        raise EdgeformerError(f"{wrong[:60]!r} is no token id; with --ids {what} is: 17 4 9")
+    return [int(word) for word in words]
 
 
 class TextOut:

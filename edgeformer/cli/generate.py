@@ -2,8 +2,7 @@
 
 import argparse
 import json
-import re
-from typing import Any, Dict, List, Optional, Union
+from typing import Any, Dict, List
 
 from edgeformer.cli import console, fitting, huge_pages, sampling
 from edgeformer.errors import EdgeformerError
@@ -70,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _asked(arguments: argparse.Namespace) -> Dict[str, Any]:
     """A prompt or messages, as `Model.stream` takes them."""
-    prompt = _prompt(arguments)
+    prompt = console.prompt(arguments.prompt, arguments.ids)
     if not arguments.chat:
         if arguments.system is not None:
             raise EdgeformerError("--system is for a chat: add --chat")
@@ -82,17 +81,3 @@ def _asked(arguments: argparse.Namespace) -> Dict[str, Any]:
         content = console.argument_text(arguments.system, "--system")
         messages.insert(0, {"role": "system", "content": content})
     return {"messages": messages}
-
-
-def _prompt(arguments: argparse.Namespace) -> Union[str, List[int]]:
-    if arguments.prompt == "-":
-        text = console.standard_input()
-    else:
-        text = console.argument_text(arguments.prompt, "the prompt")
-    if not arguments.ids:
-        return text
-    words = text.replace(",", " ").split()
-    wrong: Optional[str] = next((w for w in words if not re.match(r"-?\d{1,18}\Z", w)), None)
-    if wrong is not None:
-        raise EdgeformerError(f"{wrong[:60]!r} is no token id; with --ids the prompt is: 17 4 9")
-    return [int(word) for word in words]
