@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from edgeformer.backends import Backend
     from edgeformer.bundle import Bundle
     from edgeformer.generation.constraint import Constraints
+    from edgeformer.generation.conversation import Conversation
     from edgeformer.generation.processor import Constraint
     from edgeformer.generation.scoring import Score
     from edgeformer.generation.stream import Stream
@@ -83,6 +84,7 @@ class Model:
         regex: Optional[str] = None,
         json_schema: Any = None,
         reuse: Union[bool, str] = "exact",
+        after_text: Optional[bool] = None,
         **sampling: Any,
     ) -> "Stream":
         """Start an answer: an iterator of `Step`, the last one with finish reason and stats.
@@ -93,6 +95,8 @@ class Model:
         defaults.
         `reuse`: which rows it may take that the last stream left: "exact", those with the very bits
         that it would compute; "all" (True), also those that differ in rounding; "none" (False).
+        `after_text`: whether the answer keeps a space at its start; None: it does unless it answers
+        messages.
         """
         from edgeformer.generation.cache import Reuse
         from edgeformer.generation.stream import Stream
@@ -104,7 +108,7 @@ class Model:
         ids = self.prompt_ids(prompt) if messages is None else self.chat_ids(messages)
         manifest = self.bundle.manifest
         # An answer stands alone; what continues a text keeps the space at its start.
-        goes_on = messages is None and prompt != ""
+        goes_on = messages is None and prompt != "" if after_text is None else after_text
         text = None if self.tokenizer is None else self.tokenizer.stream(after_text=goes_on)
         return Stream(
             self.backend,
@@ -155,6 +159,25 @@ class Model:
         sizes = manifest.capacity, manifest.chunk, manifest.model["vocab_size"]
         return score_ids(self.backend, ids, given, *sizes, overlap)
 
+    def chat(
+        self,
+        system: Optional[str] = None,
+        messages: Messages = (),
+        reuse: Union[bool, str] = "all",
+        **template: Any,
+    ) -> "Conversation":
+        """A conversation: `send` asks the next turn, which computes only what is new of it.
+
+        `system` is told the model beforehand; `messages` were said already. Further keywords are
+        those of `chat_ids`. By default a turn takes all rows of the one before; other values of
+        `reuse` as in `stream`.
+        """
+        from edgeformer.generation.cache import Reuse
+        from edgeformer.generation.conversation import Conversation
+
+        self._opened_templates()
+        return Conversation(self, system, messages, Reuse(reuse).mode, **template)
+
     def chat_ids(
         self,
         messages: Messages,
@@ -168,11 +191,10 @@ class Model:
         message are ordinary text. `template` is a name, where there are several; `extra` are
         further names that the template knows, as enable_thinking.
         """
-        from edgeformer.text.chat_prompt import chat_ids, open_templates
+        from edgeformer.text.chat_prompt import chat_ids
 
-        if self._templates is None:
-            self._templates = open_templates(self.bundle)
-        return chat_ids(self.tokenizer, self._templates, list(messages), template, tools, **extra)
+        templates = self._opened_templates()
+        return chat_ids(self.tokenizer, templates, list(messages), template, tools, **extra)
 
     def prompt_ids(self, prompt: Prompt) -> List[int]:
         """The ids that a prompt puts into the cache.
@@ -233,6 +255,13 @@ class Model:
             rows = self.bundle.manifest.model["vocab_size"]
             self._constraints = Constraints(self.tokenizer, self._eos_ids, rows)
         return self._constraints.start(asked, after_text)
+
+    def _opened_templates(self) -> "ChatTemplates":
+        from edgeformer.text.chat_prompt import open_templates
+
+        if self._templates is None:
+            self._templates = open_templates(self.bundle)
+        return self._templates
 
     def _checked_ids(self, prompt: Sequence[int]) -> List[int]:
         vocabulary = self.bundle.manifest.model["vocab_size"]
