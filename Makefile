@@ -1,7 +1,7 @@
 # What a person types in this repository. `make help` lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo real-model bench-quick test test-rtx test-standin test-slow test-all lint clean host-env
+.PHONY: help demo real-model bench-quick test test-arm64 test-rtx test-standin test-slow test-all lint clean host-env
 
 PROMPT ?= It is a truth universally acknowledged, that
 QUESTION ?= What is the capital of France?
@@ -80,6 +80,17 @@ test-rtx: host-env  ## run the tests of TensorRT's parser and builder, on Tensor
 	@requirements/ensure-rtx.sh || { rc=$$?; [ $$rc = 75 ] && exit 0; exit $$rc; }; \
 	echo '==> rtx: TensorRT for RTX builds our graphs, on the CPU' >&2; \
 	EDGEFORMER_RTX=1 $(host_pytest) tests/rtx
+
+# Not those of its tests that start Python again: under qemu there is no name for it.
+ON_ARM64 := tests/generation tests/text/test_stream.py tests/test_model.py \
+    tests/backends/test_ort.py tests/backends/test_ort_fused.py
+
+test-arm64: host-env  ## run bundles and the device half's tests on an emulated Cortex-A57 (100 MB)
+	@requirements/ensure-arm64.sh || { rc=$$?; [ $$rc = 75 ] && exit 0; exit $$rc; }; \
+	echo '==> arm64: the demo model in five forms, on Debian for arm64 under qemu' >&2; \
+	EDGEFORMER_ARM64=1 $(host_pytest) --dist=loadfile tests/arm64 && \
+	echo '==> arm64: tests of the device half' >&2 && \
+	.venv-arm64/python -m pytest -q -m "not slow" -p no:cacheprovider $(ON_ARM64)
 
 bench-quick: host-env  ## measure the presets up to 15M here: a table, and bundles/ladder.html
 	@mkdir -p bundles

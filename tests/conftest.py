@@ -21,6 +21,7 @@ HOST_ONLY = [
     "nn",
     "export",
     "benchmarks/peers",
+    "arm64",
     "rtx",
     "test_tiers.py",
     "standin/test_choices.py",
