@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from edgeformer.bundle import Bundle
     from edgeformer.generation.constraint import Constraints
     from edgeformer.generation.conversation import Conversation
+    from edgeformer.generation.prefix import Prefix
     from edgeformer.generation.processor import Constraint
     from edgeformer.generation.scoring import Score
     from edgeformer.generation.stream import Stream
@@ -233,6 +234,34 @@ class Model:
         self.backend.owner = object()
         self.backend.truncate(rows)
 
+    def save_prefix(
+        self, path: str, prompt: Optional[Prompt] = None, *, messages: Optional[Messages] = None
+    ) -> "Prefix":
+        """Compute the rows of a prompt, or of what all chats with these messages in front begin
+        with, and write them to a file. `load_prefix` takes it back for the same bundle."""
+        from edgeformer.generation.prefix import Prefix, compute_rows, save_rows
+
+        if (prompt is None) == (messages is None):
+            raise EdgeformerError("give a prompt or messages, one of the two")
+        if messages is None:
+            prefix = Prefix(tuple(self.prompt_ids(prompt)), None)
+        else:
+            prefix = Prefix(tuple(self._chat_prefix(messages)), list(messages))
+        manifest = self.bundle.manifest
+        rows = compute_rows(self.backend, prefix.ids, manifest.capacity, manifest.chunk)
+        save_rows(path, rows, prefix, self.bundle, self.backend)
+        return prefix
+
+    def load_prefix(self, path: str) -> "Prefix":
+        """Put the rows of a file that `save_prefix` wrote into the cache; what they are.
+
+        Streams whose prompt begins with these ids compute only the rest, until one begins
+        otherwise. A file of another bundle, backend or precision, or a damaged one, is an error.
+        """
+        from edgeformer.generation.prefix import load_rows
+
+        return load_rows(path, self.bundle, self.backend)
+
     def close(self) -> None:
         """Free the weights and the cache. A stream that is open ends with an error."""
         self.backend.close()
@@ -255,6 +284,13 @@ class Model:
             rows = self.bundle.manifest.model["vocab_size"]
             self._constraints = Constraints(self.tokenizer, self._eos_ids, rows)
         return self._constraints.start(asked, after_text)
+
+    def _chat_prefix(self, messages: Messages) -> List[int]:
+        """What chats begin with whose next words nobody knows: all up to these."""
+        chats = [[*messages, {"role": "user", "content": words}] for words in ("a", "1")]
+        first, second = map(self.chat_ids, chats)
+        both = enumerate(zip(first, second))
+        return first[: next((i for i, (one, other) in both if one != other), len(first))]
 
     def _opened_templates(self) -> "ChatTemplates":
         from edgeformer.text.chat_prompt import open_templates
