@@ -9,10 +9,10 @@ from edgeformer.errors import EdgeformerError
 
 VERBS = {
     "generate": "stream text from a bundle",
-    "score": "how likely a model finds a text",
     "check": "is a bundle whole, and does it give its golden tokens here?",
     "info": "what a bundle holds",
     "doctor": "is this machine fit to run bundles, and what is to be done if not?",
+    "score": "how likely a model finds a text",
     "plan": "will a bundle fit a board's memory?",
     "build": "TensorRT engines of a bundle, for this machine's GPU",
     "bench": "what bundles cost here: times, memory, power, and whether they differ",
