@@ -86,6 +86,7 @@ class Model:
         json_schema: Any = None,
         reuse: Union[bool, str] = "exact",
         after_text: Optional[bool] = None,
+        show_special: bool = False,
         **sampling: Any,
     ) -> "Stream":
         """Start an answer: an iterator of `Step`, the last one with finish reason and stats.
@@ -96,6 +97,7 @@ class Model:
         defaults.
         `reuse`: which rows it may take that the last stream left: "exact", those with the very bits
         that it would compute; "all" (True), also those that differ in rounding; "none" (False).
+        `show_special`: control tokens are part of the text, the end token too.
         `after_text`: whether the answer keeps a space at its start; None: it does unless it answers
         messages.
         """
@@ -110,7 +112,7 @@ class Model:
         manifest = self.bundle.manifest
         # An answer stands alone; what continues a text keeps the space at its start.
         goes_on = messages is None and prompt != "" if after_text is None else after_text
-        text = None if self.tokenizer is None else self.tokenizer.stream(after_text=goes_on)
+        text = None if self.tokenizer is None else self.tokenizer.stream(show_special, goes_on)
         return Stream(
             self.backend,
             ids,
@@ -122,26 +124,16 @@ class Model:
             self.load_s,
             self._constraint(regex, json_schema, goes_on),
             reuse=Reuse(reuse),
+            show_special=show_special,
         )
 
     def generate(
-        self,
-        prompt: Optional[Prompt] = None,
-        params: Optional[SamplingParams] = None,
-        *,
-        messages: Optional[Messages] = None,
-        regex: Optional[str] = None,
-        json_schema: Any = None,
-        reuse: Union[bool, str] = "exact",
-        **sampling: Any,
+        self, prompt: Optional[Prompt] = None, params: Optional[SamplingParams] = None, **asked: Any
     ) -> Generation:
-        """A whole answer at once: the steps of `stream`, joined."""
-        more = {"regex": regex, "json_schema": json_schema, "reuse": reuse}
-        stream = self.stream(prompt, params, messages=messages, **more, **sampling)
+        """A whole answer at once: the steps of `stream`, joined. Keywords are those of `stream`."""
+        stream = self.stream(prompt, params, **asked)
         steps = list(stream)  # none where the deadline came before the first token
-        text = "".join(step.text for step in steps)
-        tokens = tuple(step.token for step in steps)
-        return Generation(text, tokens, stream.finish_reason, stream.stats)
+        return Generation.joined(steps, stream.finish_reason, stream.stats)
 
     def score(
         self, text: Prompt, *, after: Optional[Prompt] = None, overlap: Optional[int] = None

@@ -6,6 +6,7 @@ from typing import Any, Dict, List
 
 from edgeformer.cli import console, fitting, huge_pages, sampling
 from edgeformer.errors import EdgeformerError
+from edgeformer.generation.steps import Generation, Step
 
 
 def parser() -> argparse.ArgumentParser:
@@ -17,6 +18,13 @@ def parser() -> argparse.ArgumentParser:
     sampling.add_options(made)
     fitting.add_options(made)
     add("--ids", action="store_true", help="PROMPT and output are token ids, as in: 17 4 9")
+    add("--show-special", action="store_true", help="control tokens are part of the text")
+    add(
+        "--logprobs",
+        type=int,
+        metavar="K",
+        help="with --json: how likely the K likeliest tokens were",
+    )
     add("--json", action="store_true", help="one JSON document on stdout, in place of the text")
     console.add_backend_options(made)
     console.add_huge_pages(made)
@@ -28,6 +36,11 @@ def run(arguments: argparse.Namespace) -> int:
         huge_pages.start_again(arguments.words)
     chosen = dict(sampling.asked(arguments), **fitting.asked(arguments))
     asked = _asked(arguments)
+    asked["show_special"] = arguments.show_special
+    if arguments.logprobs is not None:
+        if not arguments.json:
+            raise EdgeformerError("--logprobs stand in the document of --json: add --json")
+        asked["logprobs"] = arguments.logprobs
 
     import edgeformer
 
@@ -36,13 +49,11 @@ def run(arguments: argparse.Namespace) -> int:
         stream = model.stream(**asked, **chosen)
         console.say(f"backend: {model.backend_reason}")
         status = 0
-        texts: List[str] = []
-        tokens: List[int] = []
+        steps: List[Step] = []
         out = None if arguments.json else console.TextOut()
         try:
             for step in stream:
-                tokens.append(step.token)
-                texts.append(step.text)
+                steps.append(step)
                 if out is not None:
                     out.write(f"{step.token} " if arguments.ids else step.text)
         except KeyboardInterrupt:
@@ -53,18 +64,28 @@ def run(arguments: argparse.Namespace) -> int:
                 out.write("\n")
         console.say(f"{stream.finish_reason}: {stream.stats}")
         if arguments.json:
-            stats = dict(stream.stats._asdict(), tokens_per_s=stream.stats.tokens_per_s)
+            answer = Generation.joined(steps, stream.finish_reason, stream.stats)
             document = {
                 "bundle": arguments.bundle,
                 "name": model.bundle.manifest.name,
-                "text": "".join(texts),
-                "tokens": tokens,
-                "finish_reason": stream.finish_reason,
                 "backend_reason": model.backend_reason,
-                "stats": stats,
             }
-            print(json.dumps(document))
+            print(json.dumps(dict(document, **_document(answer))))
         return status
+
+
+def _document(answer: Generation) -> Dict[str, Any]:
+    stats = answer.stats
+    document = {
+        "text": answer.text,
+        "tokens": answer.tokens,
+        "finish_reason": answer.finish_reason,
+        "stats": dict(stats._asdict(), tokens_per_s=stats.tokens_per_s),
+    }
+    if answer.logprobs:
+        both = zip(answer.logprobs, answer.top)
+        document["logprobs"] = [{"logprob": one, "top": top} for one, top in both]
+    return document
 
 
 def _asked(arguments: argparse.Namespace) -> Dict[str, Any]:

@@ -1,11 +1,13 @@
 """Log-probabilities of a model's own distribution, in float64: before any rule of sampling."""
 
-from typing import Tuple
+from collections import deque
+from typing import Deque, Optional, Sequence, Tuple
 
 import numpy as np
 
 from edgeformer.generation.choosing import likely
 from edgeformer.generation.processor import refuse_broken
+from edgeformer.generation.sampling import Sampler
 
 Top = Tuple[Tuple[int, float], ...]  # (token, its log-probability), the likeliest first
 
@@ -31,3 +33,25 @@ def likeliest(logprobs: np.ndarray, k: int) -> Top:
     ids = likely(logprobs, k) if k else np.zeros(0, np.int64)
     order = ids[np.argsort(-logprobs[ids], kind="stable")][:k]
     return tuple((int(token), float(logprobs[token])) for token in order)
+
+
+class Telling:
+    """A sampler that also tells how likely the model found each token, and what else it found so.
+
+    `told` has an entry for each call, for the stream to take.
+    """
+
+    def __init__(self, sampler: Optional[Sampler], top: int) -> None:
+        """sampler: None takes the likeliest token."""
+        self._sampler = sampler
+        self._top = top
+        self.told: Deque[Tuple[float, Top]] = deque()
+
+    def __call__(self, logits: np.ndarray, ids: Sequence[int]) -> int:
+        logprobs = log_softmax(logits)
+        token = int(logits.argmax()) if self._sampler is None else self._sampler(logits, ids)
+        self.told.append((float(logprobs[token]), likeliest(logprobs, self._top)))
+        return token
+
+    def ended(self, ids: Sequence[int]) -> bool:
+        return self._sampler is not None and self._sampler.ended(ids)

@@ -1,6 +1,6 @@
 """What a stream hands out. Needs no numpy."""
 
-from typing import NamedTuple, Optional, Tuple
+from typing import Iterable, NamedTuple, Optional, Tuple
 
 
 class Stats(NamedTuple):
@@ -55,6 +55,9 @@ class Step(NamedTuple):
     text: str
     finish_reason: Optional[str]
     stats: Optional[Stats]
+    # With `logprobs`, of the model's own distribution before any rule of sampling:
+    logprob: Optional[float] = None  # of the token
+    top: Tuple[Tuple[int, float], ...] = ()  # the likeliest tokens and theirs, the first first
 
 
 class Generation(NamedTuple):
@@ -64,6 +67,23 @@ class Generation(NamedTuple):
     tokens: Tuple[int, ...]
     finish_reason: str
     stats: Stats
+    logprobs: Tuple[float, ...] = ()  # with `logprobs`: of each token
+    top: Tuple[Tuple[Tuple[int, float], ...], ...] = ()  # ... and what was likeliest in its place
+
+    @classmethod
+    def joined(
+        cls, steps: Iterable[Step], finish_reason: Optional[str], stats: Stats
+    ) -> "Generation":
+        steps = list(steps)
+        told = [step for step in steps if step.logprob is not None]
+        return cls(
+            "".join(step.text for step in steps),
+            tuple(step.token for step in steps),
+            finish_reason,
+            stats,
+            tuple(step.logprob for step in told),
+            tuple(step.top for step in told),
+        )
 
     def __str__(self) -> str:
         return self.text

@@ -6,6 +6,7 @@ from typing import Collection, List, Optional, Sequence, Tuple
 from edgeformer.backends import Backend
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.cache import Reuse
+from edgeformer.generation.logprobs import Telling
 from edgeformer.generation.loop import Limits, refuse_length, tokens
 from edgeformer.generation.params import SamplingParams
 from edgeformer.generation.processor import Constraint
@@ -35,16 +36,19 @@ class Stream:
         load_s: float = 0.0,
         constraint: Optional[Constraint] = None,
         reuse: Optional[Reuse] = None,
+        show_special: bool = False,
     ) -> None:
-        """`params` are checked ones. Without `text` every step's text is empty."""
+        """`params` are checked ones. Without `text` every step's text is empty. `show_special`:
+        the end token has a text, too."""
         refuse_length(len(prompt_ids), capacity)
         if params.stop and text is None:
             raise EdgeformerError("stop strings need a tokenizer, and this bundle has none")
         self.finish_reason: Optional[str] = None
         sampler, self._seed = sampler_for(params, len(prompt_ids), eos_ids, constraint)
+        self._telling = None if params.logprobs is None else Telling(sampler, params.logprobs)
         self._backend = backend
         self._prompt_tokens = len(prompt_ids)
-        self._eos_ids = eos_ids
+        self._without_text = frozenset() if show_special else eos_ids
         self._text = text
         self._params = params
         self._stop = StopText(params.stop)
@@ -55,7 +59,14 @@ class Stream:
         limits = Limits(len(prompt_ids), params, capacity)
         chunk = min(chunk, capacity)
         self._ids = tokens(
-            backend, prompt_ids, sampler, eos_ids, limits, chunk, self._halt, self._reuse
+            backend,
+            prompt_ids,
+            self._telling or sampler,
+            eos_ids,
+            limits,
+            chunk,
+            self._halt,
+            self._reuse,
         )
 
     def __iter__(self) -> "Stream":
@@ -80,10 +91,12 @@ class Stream:
             raise
         text, reason = self._shown(token, reason)
         self._times.append(perf_counter() - started)
-        if reason is None:
-            return Step(token, text, None, None)
-        self.finish_reason = reason
-        return Step(token, text, reason, self.stats)
+        if reason is not None:
+            self.finish_reason = reason
+        stats = None if reason is None else self.stats
+        if self._telling is None:
+            return Step(token, text, reason, stats)
+        return Step(token, text, reason, stats, *self._telling.told.popleft())
 
     def close(self) -> None:
         """End the stream here. The model is free for another one, as it always is."""
@@ -120,7 +133,7 @@ class Stream:
         """The text that this token lets out, and the reason, which a stop string may overrule."""
         if self._text is None:
             return "", reason
-        text = "" if token in self._eos_ids else self._text.push(token)
+        text = "" if token in self._without_text else self._text.push(token)
         if reason is None and not self._params.stop:
             return text, None
         if reason is not None:
