@@ -3,6 +3,7 @@
 import numpy as np
 
 GROUP = 64
+FEW = 256
 
 
 def likely(logits: np.ndarray, k: int) -> np.ndarray:
@@ -12,17 +13,38 @@ def likely(logits: np.ndarray, k: int) -> np.ndarray:
     among the k largest. What it leaves is a few, and all that follows is of these.
     """
     groups = len(logits) // GROUP
-    if k == 0 or groups <= k:
+    if k == 0 or 2 * k >= len(logits):
         return np.arange(len(logits))
-    maxima = logits[: groups * GROUP].reshape(GROUP, groups).max(axis=0)
-    return np.flatnonzero(logits >= np.partition(maxima, groups - k)[groups - k])
+    if k < groups:
+        logits_or_maxima = logits[: groups * GROUP].reshape(GROUP, groups).max(axis=0)
+    else:
+        logits_or_maxima = logits
+    border = len(logits_or_maxima) - k
+    return np.flatnonzero(logits >= np.partition(logits_or_maxima, border)[border])
+
+
+def first(keys: np.ndarray, weights: np.ndarray, goal: float) -> np.ndarray:
+    """Ids by falling key, of equal keys the lowest id first: the fewest that weigh `goal`.
+
+    A sort of a large vocabulary takes as long as a step of a small model, and nearly all of the
+    weight is on few tokens: so it sorts more only where these do not do.
+    """
+    few = FEW
+    ids = likely(keys, few)
+    while len(ids) < len(keys) and weights[ids].sum() < goal:
+        few *= 8
+        ids = likely(keys, few)
+    order = ids[np.argsort(-keys[ids], kind="stable")]
+    return order[: int(np.searchsorted(np.cumsum(weights[order]), goal)) + 1]
 
 
 def with_temperature(logits: np.ndarray, temperature: float) -> np.ndarray:
     """Float64 scores with the largest at 0, so that no temperature above 0 can overflow them."""
-    scores = np.asarray(logits, np.float64)
+    scores = np.array(logits, np.float64)  # once, and then in place: fresh memory costs most
+    scores -= scores.max()
     with np.errstate(over="ignore"):
-        return (scores - scores.max()) / temperature
+        scores /= temperature
+    return scores
 
 
 def keep_top_k(scores: np.ndarray, k: int) -> np.ndarray:
@@ -40,13 +62,8 @@ def keep_top_p(scores: np.ndarray, p: float) -> np.ndarray:
     """Keep the fewest likeliest tokens that together have probability p; always at least one."""
     if p >= 1.0:
         return scores
-    alive = np.flatnonzero(scores > -np.inf)
-    order = alive[np.argsort(-scores[alive], kind="stable")]
-    total = np.cumsum(np.exp(scores[order] - scores[order[0]]))
-    count = int(np.searchsorted(total, p * total[-1])) + 1
-    kept = np.full_like(scores, -np.inf)
-    kept[order[:count]] = scores[order[:count]]
-    return kept
+    weights = np.exp(scores - scores.max())
+    return keep(scores, first(scores, weights, p * weights.sum()))
 
 
 def keep_min_p(scores: np.ndarray, p: float) -> np.ndarray:
@@ -63,23 +80,26 @@ def keep_typical(scores: np.ndarray, p: float) -> np.ndarray:
     """
     if p >= 1.0:
         return scores
-    alive = np.flatnonzero(scores > -np.inf)
-    log_shares = scores[alive] - scores.max()
-    log_shares -= np.log(np.exp(log_shares).sum())
-    shares = np.exp(log_shares)
-    entropy = -(shares * log_shares).sum()
-    distance = np.abs(-log_shares - entropy)
-    order = np.argsort(distance, kind="stable")
-    last = int(np.searchsorted(np.cumsum(shares[order]), p))
-    border = distance[order[min(last, len(order) - 1)]]
-    kept = alive[distance <= border]
+    with np.errstate(invalid="ignore"):
+        log_shares = scores - scores.max()
+        log_shares -= np.log(np.exp(log_shares).sum())
+        shares = np.exp(log_shares)
+        entropy = -np.nansum(shares * log_shares)  # a token that is out: 0 * -inf
+    distance = np.abs(log_shares + entropy)
+    order = first(-distance, shares, p)
+    return keep(scores, np.flatnonzero(distance <= distance[order[-1]]))
+
+
+def keep(scores: np.ndarray, ids: np.ndarray) -> np.ndarray:
+    """The scores of these tokens, and all others out."""
     left = np.full_like(scores, -np.inf)
-    left[kept] = scores[kept]
+    left[ids] = scores[ids]
     return left
 
 
 def draw(scores: np.ndarray, point: float) -> int:
     """The token in whose share of the whole probability `point`, in [0, 1), lies."""
-    total = np.cumsum(np.exp(scores - scores.max()))
+    total = scores - scores.max()
+    np.cumsum(np.exp(total, out=total), out=total)
     # side="right": a token without probability has no share, so it is never drawn.
     return int(np.searchsorted(total, point * total[-1], side="right"))

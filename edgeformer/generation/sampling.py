@@ -71,11 +71,20 @@ class Sampler:
         params = self._params
         logits = self._processed(logits, ids)
         found = choosing.likely(logits, params.top_k)
-        scores = choosing.with_temperature(logits[found], params.temperature)
+        if len(found) < len(logits):
+            logits = logits[found]
+        scores = choosing.with_temperature(logits, params.temperature)
         scores = choosing.keep_top_k(scores, params.top_k)
-        scores = choosing.keep_top_p(scores, params.top_p)
-        scores = choosing.keep_min_p(scores, params.min_p)
-        return found, choosing.keep_typical(scores, params.typical_p)
+        for keep, p in (
+            (choosing.keep_top_p, params.top_p),
+            (choosing.keep_min_p, params.min_p),
+            (choosing.keep_typical, params.typical_p),
+        ):
+            kept = keep(scores, p)
+            if kept is not scores:  # what follows looks at these alone
+                left = np.flatnonzero(kept > -np.inf)
+                found, scores = found[left], kept[left]
+        return found, scores
 
 
 def new_seed() -> int:
