@@ -94,7 +94,7 @@ class Model:
         Either a prompt, or the messages of a chat: [{"role": "user", "content": "..."}]. The whole
         answer matches `regex`, or is JSON by `json_schema` (a dict, or JSON text), if one is given.
         Further keywords are fields of SamplingParams; they change `params`, or the bundle's
-        defaults.
+        defaults. Here `banned_tokens` may have texts among its ids, `forced_tokens` may be one.
         `reuse`: which rows it may take that the last stream left: "exact", those with the very bits
         that it would compute; "all" (True), also those that differ in rounding; "none" (False).
         `show_special`: control tokens are part of the text, the end token too.
@@ -103,10 +103,12 @@ class Model:
         """
         from edgeformer.generation.cache import Reuse
         from edgeformer.generation.stream import Stream
+        from edgeformer.text.words import with_ids
 
         if (prompt is None) == (messages is None):
             raise EdgeformerError("give a prompt or messages, one of the two")
-        chosen = (self.defaults if params is None else params).changed(sampling)
+        asked = with_ids(sampling, self.tokenizer)
+        chosen = (self.defaults if params is None else params).changed(asked)
         chosen.check_vocabulary(self.bundle.manifest.model["vocab_size"])
         ids = self.prompt_ids(prompt) if messages is None else self.chat_ids(messages)
         manifest = self.bundle.manifest

@@ -5,10 +5,11 @@ import json
 import pytest
 
 import edgeformer
-from edgeformer import SamplingParams
+from edgeformer import EdgeformerError, SamplingParams
 from edgeformer.__main__ import main
 from edgeformer.cli import sampling
 from edgeformer.cli.generate import parser
+from edgeformer.text.words import with_ids
 from tests import bundles
 
 
@@ -58,6 +59,9 @@ def test_rules_reach_a_greedy_stream(capsys):
         (["--ban", ""], "--ban 17,4"),
         (["--ban", "a"], "--ban 17,4"),
         (["--force", "-3"], "--force 17,4"),
+        (["--force", "3", "--force-text", "a"], "one beginning"),
+        (["--force-text", ""], "no characters"),
+        (["--ban-text", " "], "no characters"),
         (["--force", "99999"], "99999, but the vocabulary has"),
     ],
 )
@@ -65,3 +69,29 @@ def test_a_rule_that_makes_no_sense_is_2_and_named(capsys, options, named):
     assert main(["generate", bundles.ROPE, "x", *options]) == 2
     out, err = capsys.readouterr()
     assert out == "" and named in err
+
+
+def test_texts_are_forced_and_banned_as_the_tokenizer_writes_them(capsys):
+    with edgeformer.load(bundles.ROPE) as model:
+        encode = model.tokenizer.encode
+        plain = model.generate("the cat", max_new_tokens=12)
+        word = next(text for text in plain.text.split() if len(text) > 2)
+        sequences = [encode(word), encode(" " + word)]
+        forced = encode(" then it was")
+        asked = {"forced_tokens": forced, "banned_tokens": sequences, "max_new_tokens": 12}
+        wanted = model.generate("the cat", **asked)
+        asked.update(forced_tokens=" then it was", banned_tokens=word)
+        assert model.generate("the cat", **asked).tokens == wanted.tokens
+    options = ["--force-text", " then it was", "--ban-text", word, "--max-new-tokens", "12"]
+    assert main(["generate", bundles.ROPE, "the cat", *options]) == 0
+    out = capsys.readouterr().out
+    assert out == wanted.text + "\n"
+    assert out.startswith(" then it was") and word in plain.text and word not in out
+
+
+def test_a_text_needs_a_tokenizer():
+    for asked in ({"banned_tokens": ["a"]}, {"forced_tokens": "a"}):
+        with pytest.raises(EdgeformerError) as caught:
+            with_ids(asked, None)
+        assert "has the text 'a'" in str(caught.value)
+    assert with_ids({"banned_tokens": [3, (4, 5)]}, None) == {"banned_tokens": [3, (4, 5)]}

@@ -41,6 +41,8 @@ def add_options(made: argparse.ArgumentParser) -> None:
     add("--logit-bias", action="append", metavar="ID=VALUE", help="add to a logit; may be repeated")
     add("--ban", action="append", metavar="IDS", help="never these tokens in a row, as 17 or 17,4")
     add("--force", metavar="IDS", help="begin the answer with these tokens, as 17,4")
+    add("--ban-text", action="append", metavar="TEXT", help="... as the tokenizer writes TEXT")
+    add("--force-text", metavar="TEXT", help="begin the answer with TEXT")
     add("--seed", type=int, metavar="S", help="repeat a draw: 0 to 2**64 - 1 (default: a new one)")
     add("--stop", action="append", metavar="TEXT", help="end before this text; may be repeated")
     add("--deadline", type=float, metavar="SECONDS", help="end after SECONDS, at the next token")
@@ -53,10 +55,16 @@ def asked(arguments: argparse.Namespace) -> Dict[str, Any]:
         found["stop"] = [console.argument_text(text, "--stop") for text in arguments.stop]
     if arguments.logit_bias:
         found["logit_bias"] = [_bias(text) for text in arguments.logit_bias]
-    if arguments.ban:
-        found["banned_tokens"] = [_ids(text, "--ban") for text in arguments.ban]
+    banned: List[Any] = [_ids(text, "--ban") for text in arguments.ban or ()]
+    banned += [console.argument_text(text, "--ban-text") for text in arguments.ban_text or ()]
+    if banned:
+        found["banned_tokens"] = banned
+    if arguments.force is not None and arguments.force_text is not None:
+        raise EdgeformerError("an answer has one beginning: give --force or --force-text")
     if arguments.force is not None:
         found["forced_tokens"] = _ids(arguments.force, "--force")
+    if arguments.force_text is not None:
+        found["forced_tokens"] = console.argument_text(arguments.force_text, "--force-text")
     return {name: value for name, value in found.items() if value is not None}
 
 
