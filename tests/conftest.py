@@ -31,6 +31,7 @@ HOST_ONLY = [
     "text/test_chat_reference.py",
     "benchmarks/test_page.py",
     "bench/test_schema_reference.py",
+    "generation/constraint/test_schemas.py",
 ]
 
 collect_ignore = []

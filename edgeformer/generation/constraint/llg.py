@@ -1,12 +1,14 @@
 """Constraints by llguidance, which has wheels for Python 3.10 and newer."""
 
-from typing import Callable, List
+import json
+from typing import Any, Callable, Dict, List
 
 import llguidance
 import numpy as np
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.constraint.follow import Matcher
+from edgeformer.generation.constraint.schema import rebuilt
 from edgeformer.generation.constraint.vocabulary import Vocabulary
 
 # A space may stand after ":" and ",", as models write it. Any white space at all would be allowed
@@ -19,6 +21,8 @@ _JSON = {
     "coerce_one_of": False,
     "lenient": False,
 }
+_LOW = ("minimum", "exclusiveMinimum")
+_HIGH = ("maximum", "exclusiveMaximum")
 
 
 class _Tokens:
@@ -50,7 +54,8 @@ class Engine:
         return self._matcher(llguidance.LLMatcher.grammar_from_regex(pattern), "regex")
 
     def json_schema(self, schema: str) -> Matcher:
-        grammar = llguidance.LLMatcher.grammar_from_json_schema(schema, overrides=_JSON)
+        exact = json.dumps(rebuilt(json.loads(schema), _inside))
+        grammar = llguidance.LLMatcher.grammar_from_json_schema(exact, overrides=_JSON)
         return self._matcher(grammar, "JSON schema")
 
     def _matcher(self, grammar: str, what: str) -> Matcher:
@@ -112,6 +117,28 @@ class _Matcher(Matcher):
                 f"llguidance gave up on the {self._what}: {_reason(self._made.get_error())}; "
                 "a simpler one may do"
             )
+
+
+def _inside(schema: Dict[str, Any]) -> Dict[str, Any]:
+    """A whole number that a range excludes, moved into the range by a millionth of its width.
+
+    llguidance allows it where the range is narrower than 1: 0 for {"exclusiveMinimum": 0,
+    "maximum": 0.5}.
+    """
+    low = max((schema[each] for each in _LOW if _is_number(schema.get(each))), default=None)
+    high = min((schema[each] for each in _HIGH if _is_number(schema.get(each))), default=None)
+    if low is None or high is None or not 0 < high - low < 1:
+        return schema
+    moved = dict(schema)
+    if schema.get("exclusiveMinimum") == low:
+        moved["exclusiveMinimum"] = low + (high - low) * 1e-6
+    if schema.get("exclusiveMaximum") == high:
+        moved["exclusiveMaximum"] = high - (high - low) * 1e-6
+    return moved
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _reason(message: str) -> str:

@@ -1,7 +1,7 @@
 """A JSON schema as it comes from a caller, checked: what is not understood is never passed over."""
 
 import json
-from typing import Any, Dict, List, Tuple, Union
+from typing import Any, Callable, Dict, List, Tuple, Union
 
 from edgeformer.errors import EdgeformerError
 
@@ -63,7 +63,7 @@ def _check(schema: Any, where: str, depth: int) -> None:
         at = f"{where}: {key}"
         if key in _ONE or (key == "items" and not isinstance(value, list)):
             _check(value, at, depth + 1)
-        elif key in _SOME or key == "items":
+        elif key in _SOME or key == "items":  # items of old: one schema for each place
             if not isinstance(value, list):
                 raise EdgeformerError(f"{at} is {type(value).__name__}, not a list of schemas")
             for index, each in enumerate(value):
@@ -81,3 +81,22 @@ def _check(schema: Any, where: str, depth: int) -> None:
                 f"{where} has the keyword {key!r}, which JSON Schema does not know; correct it, or "
                 "leave it out"
             )
+
+
+def rebuilt(schema: Schema, change: Callable[[Dict[str, Any]], Dict[str, Any]]) -> Schema:
+    """A checked schema with `change` done to each schema in it, the inner ones first."""
+    if isinstance(schema, bool):
+        return schema
+    made = {}
+    for key, value in schema.items():
+        if key in _ONE or (key == "items" and not isinstance(value, list)):
+            value = rebuilt(value, change)
+        elif key in _SOME or (key == "items" and isinstance(value, list)):
+            value = [rebuilt(each, change) for each in value]
+        elif key in _NAMED:
+            value = {
+                name: each if isinstance(each, list) else rebuilt(each, change)
+                for name, each in value.items()
+            }
+        made[key] = value
+    return change(made)

@@ -1,0 +1,80 @@
+"""Numbers in a range: what may be written lies in it."""
+
+import itertools
+import json
+import sys
+
+import pytest
+
+from edgeformer.bundle import Bundle
+from edgeformer.errors import EdgeformerError
+from edgeformer.generation.constraint import Constraints, wanted
+from edgeformer.text import open_tokenizer
+from tests import bundles
+
+pytestmark = pytest.mark.skipif(sys.version_info < (3, 10), reason="llguidance needs Python 3.10")
+
+VALUES = (-12.5, -1, -0.5, 0, 0.25, 1, 1.5, 10, 123)
+TEXTS = (
+    "-13", "-12.6", "-12.5", "-12.49", "-12", "-1", "-1.5", "-1.0", "-0.51", "-0.5", "-0.2", "-0.001",
+    "0", "0.001", "0.2", "0.25", "0.26", "1", "1.0", "1.001", "1.49", "1.5", "1.51", "9", "9.99", "10",
+    "10.5", "122", "123", "123.5", "124", "999",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return open_tokenizer(Bundle.open(bundles.ROPE))
+
+
+@pytest.fixture(scope="module")
+def constraints(tokenizer):
+    return Constraints(tokenizer, frozenset([0]), tokenizer.vocab_size)
+
+
+def accepts(constraints, tokenizer, schema, text):
+    follows = constraints.start(wanted(None, schema), True)
+    try:
+        return follows.may_end([b for each in text for b in tokenizer.encode(each)])
+    except EdgeformerError:
+        return False
+
+
+@pytest.mark.parametrize("kind", ["number", "integer"])
+@pytest.mark.parametrize("low_name", ["minimum", "exclusiveMinimum"])
+@pytest.mark.parametrize("high_name", ["maximum", "exclusiveMaximum"])
+def test_no_number_outside_its_range_is_accepted(constraints, tokenizer, kind, low_name, high_name):
+    wrong, accepted = [], 0
+    whole = [each for each in VALUES if each == int(each)]
+    for low, high in itertools.combinations(whole if kind == "integer" else VALUES, 2):
+        schema = {"type": kind, low_name: low, high_name: high}
+        texts = TEXTS[::3] if (low, high) != (0, 0.25) else TEXTS
+        for text in texts:
+            value = json.loads(text)
+            inside = low < value < high
+            inside |= low_name == "minimum" and value == low
+            inside |= high_name == "maximum" and value == high
+            inside &= kind == "number" or isinstance(value, int)
+            if accepts(constraints, tokenizer, schema, text):
+                accepted += 1
+                if not inside:
+                    wrong.append((schema, text))
+    assert wrong == []
+    assert accepted > 8
+
+
+@pytest.mark.parametrize(
+    "schema, out",
+    [
+        ({"exclusiveMinimum": 0, "maximum": 0.5}, "0"),
+        ({"minimum": 1.5, "exclusiveMaximum": 2}, "2"),
+        ({"exclusiveMinimum": -1, "exclusiveMaximum": -0.5}, "-1"),
+    ],
+)
+def test_a_whole_number_just_outside_a_narrow_range_is_out(constraints, tokenizer, schema, out):
+    schema = dict(schema, type="number")
+    assert not accepts(constraints, tokenizer, schema, out)
+    inside = {"0": "0.25", "2": "1.75", "-1": "-0.75"}[out]
+    assert accepts(constraints, tokenizer, schema, inside)
+    named = {"properties": {"const": schema}, "required": ["const"], "type": "object"}
+    assert not accepts(constraints, tokenizer, named, '{"const":%s}' % out)
