@@ -17,13 +17,35 @@ PATTERNS = (
     "^x{2,4}(y|zz)?$",
 )
 VALUES = (
-    None, True, False, 0, -7, 1.5, -0.25, 1e3, 12345678901, "", "a", "a b", 'say "hi"', "back\\slash",
-    "tab\tnew\nline", "\u0001", "é", "日本", "😀", "a/b", [1, "x", None], [], {}, {"k": [True, {"d": 0.5}]},
-)  # fmt: skip
-NAMES = (
-    "a", "id", "name", "first name", "x-y", "", "é", "日本語", "😀", 'qu"ote', "back\\slash", "new\nline",
-    "$ref", "type", "0", "UPPER", "a.b", "tab\t", "items",
-)  # fmt: skip
+    [None, True, False, 0, -7, 1.5, -0.25, 1e3, 12345678901]
+    + [
+        "",
+        "a",
+        "a b",
+        'say "hi"',
+        "back\\slash",
+        "tab\tnew\nline",
+        "\u0001",
+        "é",
+        "日本",
+        "😀",
+        "a/b",
+    ]
+    + [[1, "x", None], [], {}, {"k": [True, {"d": 0.5}]}]
+)
+NAMES = [
+    "a",
+    "id",
+    "name",
+    "first name",
+    "x-y",
+    "",
+    "é",
+    "日本語",
+    "😀",
+    'qu"ote',
+    "back\\slash",
+] + ["new\nline", "$ref", "type", "0", "UPPER", "a.b", "tab\t", "items"]
 
 
 def schema_of(index):

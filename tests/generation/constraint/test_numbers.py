@@ -14,12 +14,9 @@ from tests import bundles
 
 pytestmark = pytest.mark.skipif(sys.version_info < (3, 10), reason="llguidance needs Python 3.10")
 
-VALUES = (-12.5, -1, -0.5, 0, 0.25, 1, 1.5, 10, 123)
-TEXTS = (
-    "-13", "-12.6", "-12.5", "-12.49", "-12", "-1", "-1.5", "-1.0", "-0.51", "-0.5", "-0.2", "-0.001",
-    "0", "0.001", "0.2", "0.25", "0.26", "1", "1.0", "1.001", "1.49", "1.5", "1.51", "9", "9.99", "10",
-    "10.5", "122", "123", "123.5", "124", "999",
-)  # fmt: skip
+VALUES = (-12.5, -1, 0, 0.25, 1, 10)
+NEAR = (-0.51, -0.01, 0, 0.01, 0.51)
+TEXTS = sorted({"%g" % round(value + near, 2) for value in VALUES for near in NEAR})
 
 
 @pytest.fixture(scope="module")
@@ -45,11 +42,11 @@ def accepts(constraints, tokenizer, schema, text):
 @pytest.mark.parametrize("high_name", ["maximum", "exclusiveMaximum"])
 def test_no_number_outside_its_range_is_accepted(constraints, tokenizer, kind, low_name, high_name):
     wrong, accepted = [], 0
-    whole = [each for each in VALUES if each == int(each)]
-    for low, high in itertools.combinations(whole if kind == "integer" else VALUES, 2):
+    for low, high in itertools.combinations(
+        (-20, -1, 1, 10, 123) if kind == "integer" else VALUES, 2
+    ):
         schema = {"type": kind, low_name: low, high_name: high}
-        texts = TEXTS[::3] if (low, high) != (0, 0.25) else TEXTS
-        for text in texts:
+        for text in TEXTS[::2]:
             value = json.loads(text)
             inside = low < value < high
             inside |= low_name == "minimum" and value == low
@@ -60,7 +57,7 @@ def test_no_number_outside_its_range_is_accepted(constraints, tokenizer, kind, l
                 if not inside:
                     wrong.append((schema, text))
     assert wrong == []
-    assert accepted > 8
+    assert accepted > 3
 
 
 @pytest.mark.parametrize(

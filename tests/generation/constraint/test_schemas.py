@@ -85,30 +85,14 @@ def check(constraints, tokenizer, indexes):
 
 def test_the_schemas_are_schemas_of_many_kinds():
     words = collections.Counter()
-    for index in range(COUNT):
+    for index in range(0, COUNT, 4):
         Draft202012Validator.check_schema(schema_of(index))
         words.update(set(re.findall(r'"([$a-zA-Z]+)": ', json.dumps(schema_of(index)))))
-    for word in [
-        "enum",
-        "const",
-        "pattern",
-        "format",
-        "minLength",
-        "maxLength",
-        "minimum",
-        "exclusiveMaximum",
-        "anyOf",
-        "oneOf",
-        "items",
-        "prefixItems",
-        "minItems",
-        "maxItems",
-        "properties",
-        "required",
-        "additionalProperties",
-        "$ref",
-        "$defs",
-    ]:
+    words_wanted = (
+        "enum const pattern format minLength maxLength minimum exclusiveMaximum anyOf oneOf items "
+        "prefixItems minItems maxItems properties required additionalProperties $ref $defs"
+    )
+    for word in words_wanted.split():
         assert words[word] >= 5, word
 
 
