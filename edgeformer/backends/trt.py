@@ -149,6 +149,7 @@ class TrtBackend(Backend):
 
     def close(self) -> None:
         self._release()
+        self._used = 0
         self._table = None
 
     def _allocate(self, names: List[str], engines: EngineSet) -> None:

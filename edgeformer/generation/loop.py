@@ -5,6 +5,8 @@ from typing import Collection, Generator, List, Optional, Sequence, Tuple
 from edgeformer.backends import Backend, Output
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.cache import Reuse
+from edgeformer.generation.drafting import Drafter
+from edgeformer.generation.drafting.verify import Drafted, PlainSteps, steps_for
 from edgeformer.generation.params import SamplingParams
 from edgeformer.generation.sampling import Sampler, sampler_for
 from edgeformer.generation.stop import Halt
@@ -53,9 +55,11 @@ def tokens(
     chunk: int,
     halt: Halt,
     reuse: Optional[Reuse] = None,
+    drafter: Optional[Drafter] = None,
+    drafted: Optional[Drafted] = None,
 ) -> Tokens:
     """The loop itself. It takes the backend's cache with its first token, and of the rows there
-    what `reuse` allows; None: no row.
+    what `reuse` allows; None: no row. What a drafter did is counted in `drafted`.
 
     Halted while the prompt is computed, it has no token and no reason to give.
     """
@@ -67,8 +71,30 @@ def tokens(
     output = prefill(backend, prompt_ids, chunk, want, halt, start)
     if output is None:
         return
-    position = len(prompt_ids)
-    ids = list(prompt_ids)
+    steps = steps_for(backend, sampler, limits.last, chunk, drafter, drafted)
+    try:
+        for token, reason in _chosen(steps, output, list(prompt_ids), sampler, eos_ids, limits, halt):
+            yield token, reason
+            if reason is None and backend.owner is not mine:
+                raise EdgeformerError(
+                    "another stream has begun on this model and taken its cache; finish one "
+                    "stream before the next, or load the bundle twice"
+                )
+    finally:
+        if backend.owner is mine:
+            steps.end()
+
+
+def _chosen(
+    steps: PlainSteps,
+    output: Output,
+    ids: List[int],
+    sampler: Optional[Sampler],
+    eos_ids: Collection[int],
+    limits: Limits,
+    halt: Halt,
+) -> Tokens:
+    """Token after token, and the step behind each; `ids` is the text, which grows."""
     while True:
         token = output.tokens[0] if sampler is None else sampler(output.logits[0], ids)
         if token in eos_ids:
@@ -78,20 +104,14 @@ def tokens(
         if sampler is not None and sampler.ended(ids):
             yield token, "stop"
             return
-        if position == limits.last:
+        if len(ids) > limits.last:
             yield token, limits.reason
             return
         halted = halt.reason()
         yield token, halted
         if halted is not None:
             return
-        if backend.owner is not mine:
-            raise EdgeformerError(
-                "another stream has begun on this model and taken its cache; finish one stream "
-                "before the next, or load the bundle twice"
-            )
-        output = backend.step([token], [position], [0], want)
-        position += 1
+        output = steps.after(ids)
 
 
 def prefill(

@@ -52,6 +52,18 @@ class Sampler:
         shares = np.exp(scores[kept] - scores.max())
         return found[kept], shares / shares.sum()
 
+    @property
+    def greedy(self) -> bool:
+        """Whether it takes the likeliest token by its rules, and draws nothing."""
+        return self._params.temperature == 0.0
+
+    def margin(self, logits: np.ndarray, ids: Sequence[int]) -> float:
+        """How much the likeliest token's logit is above the next one's, by the rules; in units of
+        the model's logits, of which a penalty makes smaller or larger ones."""
+        scores = np.partition(self._processed(logits, ids), len(logits) - 2)[-2:]
+        penalty = self._params.repetition_penalty
+        return float(scores[1] - scores[0]) / max(1.0, penalty, 1 / penalty)
+
     def ended(self, ids: Sequence[int]) -> bool:
         """Whether the constraint lets nothing follow `ids`, prompt and answer so far."""
         return self._processor.ended(ids)

@@ -1,0 +1,60 @@
+"""How many tokens to draft: as many as pay, by what steps cost and how likely the tokens are.
+
+All by rule and nothing by the clock, so that the same stream takes the same steps wherever and
+however often it runs: what is drawn from the logits of several tokens at once may differ in the
+last bit from what is drawn token by token, but never from one run to the next.
+"""
+
+from typing import Dict, List, NamedTuple, Tuple
+
+from edgeformer.backends import Backend
+
+
+class Cost(NamedTuple):
+    """A step of n > 1 tokens takes `two` + (n - 2) * `more` steps of one token."""
+
+    two: float
+    more: float
+    most: int  # tokens that a step may verify
+
+    def of(self, tokens: int) -> float:
+        return 1.0 if tokens == 1 else self.two + (tokens - 2) * self.more
+
+
+# SmolLM2-135M on an AMD EPYC, one and two threads, 100 rows (docs/drafting.md). By dialect and
+# precision; smaller models have cheaper steps of several tokens, so that this errs towards caution.
+MEASURED: Dict[Tuple[str, str], Cost] = {
+    ("ort", "fp32"): Cost(2.2, 0.13, 16),
+    ("ort", "n8"): Cost(1.25, 0.2, 16),
+    ("ort", "n4"): Cost(1.3, 0.26, 16),
+    ("portable", "fp32"): Cost(1.16, 0.07, 16),
+    ("portable", "int8-dynamic"): Cost(1.4, 0.13, 16),
+}
+OTHERS = Cost(1.4, 0.25, 16)
+# Nobody has measured it yet. Eight is what the engines of a bundle are built to answer at once.
+TENSORRT = Cost(1.2, 0.1, 8)
+
+GAIN = 1.1  # less than this is left: guesses of chances are rough
+LEAST = 0.02  # a token that is less likely than this ends a draft
+
+
+def cost_of(backend: Backend) -> Cost:
+    if backend.name == "trt":
+        return TENSORRT
+    dialect = "portable" if "drop" in backend.abilities else "ort"
+    return MEASURED.get((dialect, backend.precision), OTHERS)
+
+
+def best_length(chances: List[float], cost: Cost, unit: float) -> int:
+    """The number of tokens to draft that gives the most tokens for the time; 0: none pays."""
+    best, most_for_time = 0, GAIN
+    expected, so_far = 1.0, 1.0
+    for count, chance in enumerate(chances, 1):
+        so_far *= chance
+        if so_far < LEAST:
+            break
+        expected += so_far
+        for_time = expected / (cost.of(count + 1) + count * unit)
+        if for_time > most_for_time:
+            best, most_for_time = count, for_time
+    return best
