@@ -5,6 +5,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union
 
 from edgeformer.errors import EdgeformerError
+from edgeformer.generation.drafting.open import Drafts
 from edgeformer.generation.params import SamplingParams
 from edgeformer.generation.steps import Generation
 
@@ -30,12 +31,14 @@ def load(
     threads: Optional[int] = None,
     cuda_graph: Optional[bool] = None,
     engines: Optional[str] = None,
+    draft: Any = "off",
 ) -> "Model":
     """Open a bundle and load its graph. `backend`: "auto", "ort" or "trt".
 
     `threads`: CPU threads of a step; None means one for each fast core. `cuda_graph`: whether
     TensorRT's steps of one token are recorded once and replayed, as they are if it is None.
-    `engines`: the key of a set that `build` made; None: the newest.
+    `engines`: the key of a set that `build` made; None: the newest. `draft`: what streams draft
+    with that do not say it: "off", "lookup", a file that `drafter` wrote, or a smaller bundle.
     """
     from edgeformer.backends import open_backend
     from edgeformer.bundle import Bundle
@@ -45,7 +48,7 @@ def load(
     bundle = Bundle.open(path)
     tokenizer = None if bundle.manifest.tokenizer is None else open_tokenizer(bundle)
     opened = open_backend(bundle, backend, threads, cuda_graph, engines)
-    return Model(bundle, opened, tokenizer, perf_counter() - started)
+    return Model(bundle, opened, tokenizer, perf_counter() - started, draft)
 
 
 class Model:
@@ -57,6 +60,7 @@ class Model:
         backend: "Backend",
         tokenizer: "Optional[Tokenizer]",
         load_s: float = 0.0,
+        draft: Any = "off",
     ) -> None:
         self.bundle = bundle
         self.backend = backend
@@ -64,6 +68,7 @@ class Model:
         self.load_s = load_s
         self._templates: "Optional[ChatTemplates]" = None  # read when a chat begins
         self._constraints: "Optional[Constraints]" = None  # the first of them takes a while
+        self.drafts = Drafts(self, draft)
         self._eos_ids = frozenset(bundle.manifest.eos_token_ids)
 
     @property
@@ -87,6 +92,7 @@ class Model:
         reuse: Union[bool, str] = "exact",
         after_text: Optional[bool] = None,
         show_special: bool = False,
+        draft: Any = None,
         **sampling: Any,
     ) -> "Stream":
         """Start an answer: an iterator of `Step`, the last one with finish reason and stats.
@@ -100,6 +106,8 @@ class Model:
         `show_special`: control tokens are part of the text, the end token too.
         `after_text`: whether the answer keeps a space at its start; None: it does unless it answers
         messages.
+        `draft`: what guesses tokens that are then scored in one step, as in `load`; the tokens are
+        the same. None: what `load` was given.
         """
         from edgeformer.generation.cache import Reuse
         from edgeformer.generation.stream import Stream
@@ -127,6 +135,7 @@ class Model:
             self._constraint(regex, json_schema, goes_on),
             reuse=Reuse(reuse),
             show_special=show_special,
+            drafter=self.drafts.start(draft),
         )
 
     def generate(
@@ -259,6 +268,7 @@ class Model:
     def close(self) -> None:
         """Free the weights and the cache. A stream that is open ends with an error."""
         self.backend.close()
+        self.drafts.close()
 
     def __enter__(self) -> "Model":
         return self

@@ -44,6 +44,7 @@ class Backend:
     abilities: FrozenSet[str] = frozenset()  # optional methods that work here
     threads = 0  # CPU threads that compute a step; 0: none do
     precision = "fp32"  # what it computes in, or rounds to
+    exact_steps = False  # does a step of several tokens give the bits of steps of one?
 
     # The stream that fills the cache. A stream that finds another one here has lost its rows.
     owner: Optional[object] = None

@@ -103,3 +103,10 @@ def draw(scores: np.ndarray, point: float) -> int:
     np.cumsum(np.exp(total, out=total), out=total)
     # side="right": a token without probability has no share, so it is never drawn.
     return int(np.searchsorted(total, point * total[-1], side="right"))
+
+
+def top_margin(scores: np.ndarray) -> float:
+    """How far the best score lies before all others; 0 where two are the best."""
+    best = int(scores.argmax())
+    others = [float(part.max()) for part in (scores[:best], scores[best + 1 :]) if len(part)]
+    return float(scores[best]) - max(others, default=-np.inf)

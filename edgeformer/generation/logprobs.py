@@ -5,7 +5,7 @@ from typing import Deque, Optional, Sequence, Tuple
 
 import numpy as np
 
-from edgeformer.generation.choosing import likely
+from edgeformer.generation.choosing import likely, top_margin
 from edgeformer.generation.processor import refuse_broken
 from edgeformer.generation.sampling import Sampler
 
@@ -52,6 +52,14 @@ class Telling:
         token = int(logits.argmax()) if self._sampler is None else self._sampler(logits, ids)
         self.told.append((float(logprobs[token]), likeliest(logprobs, self._top)))
         return token
+
+    @property
+    def greedy(self) -> bool:
+        return self._sampler is None or self._sampler.greedy
+
+    def margin(self, logits: np.ndarray, ids: Sequence[int]) -> float:
+        """As a sampler's."""
+        return top_margin(logits) if self._sampler is None else self._sampler.margin(logits, ids)
 
     def ended(self, ids: Sequence[int]) -> bool:
         return self._sampler is not None and self._sampler.ended(ids)

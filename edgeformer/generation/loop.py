@@ -73,7 +73,9 @@ def tokens(
         return
     steps = steps_for(backend, sampler, limits.last, chunk, drafter, drafted)
     try:
-        for token, reason in _chosen(steps, output, list(prompt_ids), sampler, eos_ids, limits, halt):
+        for token, reason in _chosen(
+            steps, output, list(prompt_ids), sampler, eos_ids, limits, halt
+        ):
             yield token, reason
             if reason is None and backend.owner is not mine:
                 raise EdgeformerError(

@@ -60,9 +60,9 @@ class Sampler:
     def margin(self, logits: np.ndarray, ids: Sequence[int]) -> float:
         """How much the likeliest token's logit is above the next one's, by the rules; in units of
         the model's logits, of which a penalty makes smaller or larger ones."""
-        scores = np.partition(self._processed(logits, ids), len(logits) - 2)[-2:]
         penalty = self._params.repetition_penalty
-        return float(scores[1] - scores[0]) / max(1.0, penalty, 1 / penalty)
+        margin = choosing.top_margin(self._processed(logits, ids))
+        return margin / max(1.0, penalty, 1 / penalty)
 
     def ended(self, ids: Sequence[int]) -> bool:
         """Whether the constraint lets nothing follow `ids`, prompt and answer so far."""

@@ -1,6 +1,6 @@
 """What a stream hands out. Needs no numpy."""
 
-from typing import Iterable, NamedTuple, Optional, Tuple
+from typing import Iterable, List, NamedTuple, Optional, Sequence, Tuple
 
 
 class Stats(NamedTuple):
@@ -10,11 +10,23 @@ class Stats(NamedTuple):
     new_tokens: int  # the end token counts
     load_s: float  # opening the bundle, once per model
     first_token_s: Optional[float]  # the prompt and the first token
-    token_s: Tuple[float, ...]  # each token after the first
+    token_s: Tuple[float, ...]  # each token after the first; those of one step share its time
     seed: Optional[int]  # what repeats this stream; None where it was greedy without a seed
     backend: str
     threads: int
     reused_tokens: int = 0  # of the prompt: their rows stood in the cache already
+    # A stream with drafts; of one without, these say nothing.
+    drafted: int = 0  # tokens that were guessed and scored
+    accepted: int = 0  # of these, tokens of the answer
+    steps: int = 0  # of the model behind the prompt
+    one_token_s: Optional[float] = None  # median of the steps of one token, None: there was none
+
+    @property
+    def speedup(self) -> Optional[float]:
+        """An estimate: what all tokens would take in steps of one token, by what they took."""
+        if not self.drafted or self.one_token_s is None:
+            return None
+        return self.one_token_s * len(self.token_s) / sum(self.token_s)
 
     @property
     def tokens_per_s(self) -> Optional[float]:
@@ -31,11 +43,29 @@ class Stats(NamedTuple):
             parts.append(f"first after {self.first_token_s * 1000:.0f} ms")
         if self.tokens_per_s is not None:
             parts.append(f"then {self.tokens_per_s:.1f} tokens/s")
+        if self.drafted:
+            parts.append(f"{self.accepted} of {self.drafted} drafted tokens accepted")
+        if self.speedup is not None:
+            parts.append(f"about {self.speedup:.2f} times as fast as without")
         parts.append(f"load {self.load_s:.2f} s")
         if self.seed is not None:
             parts.append(f"seed {self.seed}")
         threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
         return ", ".join([*parts, f"{self.backend}, {threads}"])
+
+
+def shared(times: Sequence[float], new: Sequence[bool]) -> Tuple[float, ...]:
+    """Times of tokens, of which those that came with the step of one before them share its time.
+
+    `new`: which tokens a step was run for; shorter or [] where one was run for each.
+    """
+    found: List[float] = []
+    start = 0
+    for end in range(1, len(times) + 1):
+        if end == len(times) or end >= len(new) or new[end]:
+            found += [sum(times[start:end]) / (end - start)] * (end - start)
+            start = end
+    return tuple(found)
 
 
 class Step(NamedTuple):

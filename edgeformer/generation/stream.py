@@ -6,12 +6,14 @@ from typing import Collection, List, Optional, Sequence, Tuple
 from edgeformer.backends import Backend
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.cache import Reuse
+from edgeformer.generation.drafting import Drafter
+from edgeformer.generation.drafting.verify import Drafted, refuse_rounding
 from edgeformer.generation.logprobs import Telling
 from edgeformer.generation.loop import Limits, refuse_length, tokens
 from edgeformer.generation.params import SamplingParams
 from edgeformer.generation.processor import Constraint
 from edgeformer.generation.sampling import sampler_for
-from edgeformer.generation.steps import Stats, Step
+from edgeformer.generation.steps import Stats, Step, shared
 from edgeformer.generation.stop import Halt, StopText
 from edgeformer.text import TextStream
 
@@ -37,6 +39,7 @@ class Stream:
         constraint: Optional[Constraint] = None,
         reuse: Optional[Reuse] = None,
         show_special: bool = False,
+        drafter: Optional[Drafter] = None,
     ) -> None:
         """`params` are checked ones. Without `text` every step's text is empty. `show_special`:
         the end token has a text, too."""
@@ -56,6 +59,9 @@ class Stream:
         self._load_s = load_s
         self._reuse = Reuse("none") if reuse is None else reuse
         self._times: List[float] = []
+        self._drafted = Drafted()
+        if drafter is not None and params.temperature == 0.0:
+            refuse_rounding(backend)
         limits = Limits(len(prompt_ids), params, capacity)
         chunk = min(chunk, capacity)
         self._ids = tokens(
@@ -67,6 +73,8 @@ class Stream:
             chunk,
             self._halt,
             self._reuse,
+            drafter,
+            self._drafted,
         )
 
     def __iter__(self) -> "Stream":
@@ -93,6 +101,7 @@ class Stream:
         self._times.append(perf_counter() - started)
         if reason is not None:
             self.finish_reason = reason
+            self._ids.close()  # now, not when it is collected: it puts the cache in order
         stats = None if reason is None else self.stats
         if self._telling is None:
             return Step(token, text, reason, stats)
@@ -117,16 +126,21 @@ class Stream:
     @property
     def stats(self) -> Stats:
         """What the stream has cost so far."""
+        done = self._drafted
         return Stats(
             prompt_tokens=self._prompt_tokens,
             new_tokens=len(self._times),
             load_s=self._load_s,
             first_token_s=self._times[0] if self._times else None,
-            token_s=tuple(self._times[1:]),
+            token_s=shared(self._times[1:], done.new),
             seed=self._seed,
             backend=self._backend.name,
             threads=self._backend.threads,
             reused_tokens=self._reuse.rows,
+            drafted=done.drafted,
+            accepted=done.accepted,
+            steps=done.steps,
+            one_token_s=done.one_token_s,
         )
 
     def _shown(self, token: int, reason: Optional[str]) -> Tuple[str, Optional[str]]:

@@ -1,13 +1,23 @@
 """Drafts from the text itself: what followed the last tokens when they stood there before."""
 
-from typing import Dict, List, Optional, Sequence, Tuple
+from typing import Dict, List, Optional, Sequence
 
 from edgeformer.generation.drafting import Drafter, Rate
 
-SIZES = (4, 3, 2, 1)  # tokens that are looked up, the most first
+SIZES = (1, 2, 3, 4)  # tokens that are looked up
+BITS = 32  # of a token in a key: numbers need less memory than tuples, and no garbage collection
 # Longest agreement so far, and how likely one token more agrees before anything is known. Copies
 # and mere repetitions of a word differ in this length, and each stream counts its own shares.
-CLASSES = ((1, 0.1), (2, 0.25), (3, 0.4), (4, 0.5), (6, 0.65), (9, 0.8), (14, 0.88), (1 << 30, 0.93))
+CLASSES = (
+    (1, 0.1),
+    (2, 0.25),
+    (3, 0.4),
+    (4, 0.5),
+    (6, 0.65),
+    (9, 0.8),
+    (14, 0.88),
+    (1 << 30, 0.93),
+)
 
 
 class Lookup(Drafter):
@@ -18,15 +28,15 @@ class Lookup(Drafter):
 
     def __init__(self) -> None:
         self._ids: List[int] = []
-        self._after: Dict[Tuple[int, ...], int] = {}  # tokens -> where the next one stands
+        self._keys: List[int] = []  # of the last tokens, by their number
+        self._after: Dict[int, int] = {}  # key -> where the token behind these stands
         self._source: Optional[int] = None  # where the guess for the next token stands
         self._length = 0  # tokens before it that agree
         self._rates = [Rate(before) for _, before in CLASSES]
 
     def begin(self, ids: Sequence[int]) -> None:
         for token in ids:
-            self._index()
-            self._ids.append(token)
+            self._append(token)
         self._find()
 
     def extend(self, token: int) -> None:
@@ -34,8 +44,7 @@ class Lookup(Drafter):
         if self._source is not None:
             hit = self._ids[self._source] == token
             self._rate(self._length).count(hit)
-        self._index()
-        self._ids.append(token)
+        self._append(token)
         if hit:
             self._source += 1
             self._length += 1
@@ -53,23 +62,23 @@ class Lookup(Drafter):
         period = len(ids) - start
         return [ids[start + ahead % period] for ahead in range(count)]
 
-    def _index(self) -> None:
-        """Note that the next token follows what the text ends with now."""
+    def _append(self, token: int) -> None:
         ids = self._ids
-        end = len(ids)
-        for size in SIZES:
-            if size <= end:
-                self._after[tuple(ids[end - size :])] = end
+        for key in self._keys:
+            self._after[key] = len(ids)
+        ids.append(token)
+        self._keys = []
+        key = 0
+        for size in SIZES[: len(ids)]:
+            key |= (ids[-size] + 1) << (BITS * (size - 1))
+            self._keys.append(key)
 
     def _find(self) -> None:
-        ids = self._ids
-        end = len(ids)
-        for size in SIZES:
-            if size <= end:
-                found = self._after.get(tuple(ids[end - size :]))
-                if found is not None:
-                    self._source, self._length = found, size
-                    return
+        for size in range(len(self._keys), 0, -1):
+            found = self._after.get(self._keys[size - 1])
+            if found is not None:
+                self._source, self._length = found, size
+                return
         self._source, self._length = None, 0
 
     def _rate(self, length: int) -> Rate:

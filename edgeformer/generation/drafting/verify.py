@@ -1,5 +1,6 @@
 """Steps of a stream: one token at a time, or a draft at once, with the same tokens in the end."""
 
+from statistics import median
 from time import perf_counter
 from typing import Callable, List, Optional, Sequence
 
@@ -8,6 +9,7 @@ import numpy as np
 from edgeformer.backends import Backend, Output
 from edgeformer.backends.steps import most_likely
 from edgeformer.errors import EdgeformerError
+from edgeformer.generation.choosing import top_margin
 from edgeformer.generation.drafting import Drafter
 from edgeformer.generation.drafting.pace import best_length, cost_of
 from edgeformer.generation.sampling import Sampler
@@ -22,7 +24,7 @@ ROUNDING = 2e-5
 
 def refuse_rounding(backend: Backend) -> None:
     """Greedy tokens of a draft are those of plain decoding only where rounding is small."""
-    if backend.precision != "fp32":
+    if backend.precision != "fp32" and not backend.exact_steps:
         raise EdgeformerError(
             f"this model computes in {backend.precision}, where a step of several tokens rounds "
             "otherwise than steps of one, so that drafts could change the likeliest token; use "
@@ -39,6 +41,10 @@ class Drafted:
         self.accepted = 0
         self.singles: List[float] = []  # seconds of the steps of one token
         self.new: List[bool] = []  # of each token behind the first: was a step run for it?
+
+    @property
+    def one_token_s(self) -> Optional[float]:
+        return median(self.singles) if self.singles else None
 
 
 class PlainSteps:
@@ -79,10 +85,14 @@ class DraftSteps(PlainSteps):
         self._drafter, self._last, self._margin, self._done = drafter, last, margin, done
         self._cost = cost_of(backend)
         self._most = min(self._cost.most, chunk)
-        self._greedy = want == "token" or margin is not None
+        # Where steps of several tokens give the bits of steps of one, nothing is ever tied.
+        self._careful = (want == "token" or margin is not None) and not backend.exact_steps
+        self._many = "logits" if self._careful else want
         self._begun = False
         self._pending: List[int] = []  # drafted tokens whose rows stand in the cache
-        self._rows: Optional[np.ndarray] = None  # logits behind each of them
+        self._rows: Optional[Output] = (
+            None  # what is behind the token before them, and each of them
+        )
         self._at = 0  # the next of them
         self._inexact: Optional[int] = None  # the first row that a step of several tokens made
 
@@ -92,7 +102,7 @@ class DraftSteps(PlainSteps):
             self._at += 1
             self._done.accepted += 1
             self._done.new.append(False)
-            return self._exact(self._rows[self._at], ids)
+            return self._given(ids)
         self._done.new.append(True)
         self._drop(len(ids) - 1)
         return self._step(ids)
@@ -128,28 +138,37 @@ class DraftSteps(PlainSteps):
         positions = range(position, position + len(tokens))
         if self._inexact is None:
             self._inexact = position
-        output = self._backend.step(tokens, positions, range(len(tokens)), "logits")
-        self._pending, self._rows, self._at = draft, output.logits, 0
+        output = self._backend.step(tokens, positions, range(len(tokens)), self._many)
+        self._pending, self._rows, self._at = draft, output, 0
         self._done.steps += 1
         self._done.drafted += len(draft)
-        return self._exact(output.logits[0], ids)
+        return self._given(ids)
 
     def _single(self, ids: Sequence[int]) -> Output:
         # A step that follows inexact rows is as inexact as they are.
-        exact = self._inexact is None or not self._greedy
+        exact = self._inexact is None or not self._careful
         started = perf_counter()
-        output = self._backend.step([ids[-1]], [len(ids) - 1], [0], self._want if exact else "logits")
+        output = self._backend.step(
+            [ids[-1]], [len(ids) - 1], [0], self._want if exact else "logits"
+        )
         self._done.singles.append(perf_counter() - started)
         self._done.steps += 1
         return output if exact else self._exact(output.logits[0], ids)
 
+    def _given(self, ids: Sequence[int]) -> Output:
+        """The output of the step's next row."""
+        at, rows = self._at, self._rows
+        if self._careful:
+            return self._exact(rows.logits[at], ids)
+        if rows.logits is None:
+            return Output(None, rows.tokens[at : at + 1])
+        return Output(rows.logits[at : at + 1], None)
+
     def _exact(self, logits: np.ndarray, ids: Sequence[int]) -> Output:
-        """The output of logits that a draft has touched; where they are tied, that of plain steps."""
-        if not self._greedy:
-            return Output(logits[None], None)
+        """What logits say that a draft has touched; where they are tied, what plain steps say."""
         if self._want == "token":
             token = most_likely(logits[None])[0]
-            margin = top_margin(logits, token)
+            margin = top_margin(logits)
         else:
             margin = self._margin(logits, ids)
         if margin <= ROUNDING * max(1.0, float(np.abs(logits).max())):
@@ -183,12 +202,3 @@ def steps_for(
         return PlainSteps(backend, want)
     margin = sampler.margin if sampler is not None and sampler.greedy else None
     return DraftSteps(backend, want, drafter, last, chunk, margin, done or Drafted())
-
-
-def top_margin(logits: np.ndarray, best: int) -> float:
-    """How far the best logit lies before all others."""
-    others = max(
-        (float(part.max()) for part in (logits[:best], logits[best + 1 :]) if len(part)),
-        default=-np.inf,
-    )
-    return float(logits[best]) - others
