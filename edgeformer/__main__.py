@@ -9,6 +9,7 @@ from edgeformer.errors import EdgeformerError
 
 VERBS = {
     "generate": "stream text from a bundle",
+    "chat": "questions and answers that go on, in the bundle's chat template",
     "check": "is a bundle whole, and does it give its golden tokens here?",
     "info": "what a bundle holds",
     "doctor": "is this machine fit to run bundles, and what is to be done if not?",

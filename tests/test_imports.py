@@ -77,7 +77,9 @@ def test_import_edgeformer_needs_no_numpy_and_brings_nothing_heavy():
     assert (status, out.strip(), err) == (0, "[]", "")
 
 
-@pytest.mark.parametrize("verb", ["generate", "check", "info", "doctor", "plan", "build", "bench"])
+@pytest.mark.parametrize(
+    "verb", ["generate", "chat", "check", "info", "doctor", "plan", "build", "bench"]
+)
 def test_help_needs_no_numpy(verb):
     code = (
         "from edgeformer.__main__ import main\n"

@@ -21,6 +21,7 @@ DOCUMENTS = sorted(LISTED.stdout.decode("utf-8").split())
 PROGRAMS = [
     "edgeformer",
     "edgeformer generate",
+    "edgeformer chat",
     "edgeformer check",
     "edgeformer doctor",
     "edgeformer score",

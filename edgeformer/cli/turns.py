@@ -1,0 +1,68 @@
+"""What a user types in a chat, a turn at a time, at a terminal or through a pipe."""
+
+import importlib
+import importlib.util
+import sys
+from typing import List, Optional
+
+from edgeformer.cli import console
+from edgeformer.errors import EdgeformerError
+
+QUOTES = '"""'
+
+
+class Turns:
+    """Reads turns: a line, lines that end with a backslash and the next, or a block in quotes.
+
+    `terminal`: somebody types. Only then are there marks to type behind, on stdout where that is
+    the terminal, and the line can be edited.
+    """
+
+    def __init__(self) -> None:
+        if sys.stdin is None:
+            raise EdgeformerError("standard input is closed; a chat reads its turns from there")
+        self.terminal = sys.stdin.isatty()
+        self._edited = self.terminal and sys.stdout is not None and sys.stdout.isatty()
+        if self._edited and importlib.util.find_spec("readline") is not None:
+            readline = importlib.import_module("readline")  # from now on `input` edits its line
+            for line in ("set input-meta on", "set output-meta on", "set convert-meta off"):
+                readline.parse_and_bind(line)  # UTF-8 in the C locale, too
+
+    def read(self) -> Optional[str]:
+        """The next turn; None: there are no more."""
+        line = self._line("> ")
+        if line is None:
+            return None
+        if line.strip().startswith(QUOTES):
+            return self._block(line.strip()[len(QUOTES) :])
+        lines: List[str] = []
+        while line is not None and line.endswith("\\"):
+            lines.append(line[:-1])
+            line = self._line(". ")
+        return "\n".join(lines if line is None else [*lines, line])
+
+    def _block(self, line: Optional[str]) -> str:
+        """All up to the next three quotes, which end a line."""
+        lines: List[str] = []
+        while line is not None and not line.rstrip().endswith(QUOTES):
+            lines.append(line)
+            line = self._line(". ")
+        if line is None:
+            raise EdgeformerError(f"the block that {QUOTES} began has no end; end it with {QUOTES}")
+        lines.append(line.rstrip()[: -len(QUOTES)])
+        return "\n".join(lines).strip("\n")
+
+    def _line(self, mark: str) -> Optional[str]:
+        if self._edited:
+            try:
+                return console.argument_text(input(mark), "the line")
+            except EOFError:
+                return None
+        if self.terminal:
+            sys.stderr.write(mark)
+            sys.stderr.flush()
+        raw = sys.stdin.buffer.readline()
+        if not raw:
+            return None
+        text = console.decoded(raw, "the line")
+        return text.rstrip("\n").rstrip("\r")
