@@ -13,6 +13,7 @@ VERBS = {
     "check": "is a bundle whole, and does it give its golden tokens here?",
     "info": "what a bundle holds",
     "doctor": "is this machine fit to run bundles, and what is to be done if not?",
+    "prefix": "compute a text once, for all that begins with it",
     "score": "how likely a model finds a text",
     "plan": "will a bundle fit a board's memory?",
     "build": "TensorRT engines of a bundle, for this machine's GPU",

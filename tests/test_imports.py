@@ -78,7 +78,7 @@ def test_import_edgeformer_needs_no_numpy_and_brings_nothing_heavy():
 
 
 @pytest.mark.parametrize(
-    "verb", ["generate", "chat", "check", "info", "doctor", "plan", "build", "bench"]
+    "verb", ["generate", "chat", "prefix", "check", "info", "doctor", "plan", "build", "bench"]
 )
 def test_help_needs_no_numpy(verb):
     code = (

@@ -22,6 +22,7 @@ PROGRAMS = [
     "edgeformer",
     "edgeformer generate",
     "edgeformer chat",
+    "edgeformer prefix",
     "edgeformer check",
     "edgeformer doctor",
     "edgeformer score",

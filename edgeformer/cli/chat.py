@@ -4,7 +4,7 @@ import argparse
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 from edgeformer.bundle import Bundle
-from edgeformer.cli import console, fitting, huge_pages, sampling
+from edgeformer.cli import console, fitting, huge_pages, prefix, sampling
 from edgeformer.cli.turns import Turns
 from edgeformer.errors import EdgeformerError
 
@@ -36,6 +36,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("--system", metavar="TEXT", help="what the model is told beforehand")
     add("--load", metavar="FILE", help="go on with a conversation that /save wrote")
+    prefix.add_option(made)
     sampling.add_options(made)
     fitting.add_options(made)
     console.add_backend_options(made)
@@ -53,6 +54,8 @@ def run(arguments: argparse.Namespace) -> int:
             f"bundle {manifest.name} has no chat template, so its model was not made for chats; "
             f"continue a text: python -m edgeformer generate {arguments.bundle} TEXT"
         )
+    if arguments.prefix is not None and arguments.load is not None:
+        raise EdgeformerError("--prefix begins a conversation, --load goes on with one; give one")
     turns = Turns()
 
     import edgeformer
@@ -60,6 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
     options = arguments.backend, arguments.threads, arguments.cuda_graph
     with edgeformer.load(arguments.bundle, *options) as model:
         conversation = model.chat()
+        if arguments.prefix is not None:
+            told = [] if arguments.system is None else [{"role": "system"}]
+            asked = prefix.put_before(model, arguments.prefix, {"messages": told})
+            conversation = model.chat(messages=asked["messages"])
         if arguments.load is not None:
             conversation.load(arguments.load)
         if arguments.system is not None:

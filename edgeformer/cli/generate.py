@@ -4,7 +4,7 @@ import argparse
 import json
 from typing import Any, Dict, List
 
-from edgeformer.cli import console, fitting, huge_pages, sampling
+from edgeformer.cli import console, fitting, huge_pages, prefix, sampling
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.steps import Generation, Step
 
@@ -15,6 +15,7 @@ def parser() -> argparse.ArgumentParser:
     add("prompt", metavar="PROMPT", help="the text to continue; - reads stdin, less its last break")
     add("--chat", action="store_true", help="answer PROMPT, in the chat template of the bundle")
     add("--system", metavar="TEXT", help="with --chat: what the model is told beforehand")
+    prefix.add_option(made)
     sampling.add_options(made)
     fitting.add_options(made)
     add("--ids", action="store_true", help="PROMPT and output are token ids, as in: 17 4 9")
@@ -46,6 +47,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     options = arguments.backend, arguments.threads, arguments.cuda_graph
     with edgeformer.load(arguments.bundle, *options) as model:
+        if arguments.prefix is not None:
+            asked = prefix.put_before(model, arguments.prefix, asked)
         stream = model.stream(**asked, **chosen)
         console.say(f"backend: {model.backend_reason}")
         status = 0
