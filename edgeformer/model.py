@@ -42,11 +42,15 @@ def load(
     """
     from edgeformer.backends import open_backend
     from edgeformer.bundle import Bundle
+    from edgeformer.release import release_heap
     from edgeformer.text import open_tokenizer
 
     started = perf_counter()
     bundle = Bundle.open(path)
-    tokenizer = None if bundle.manifest.tokenizer is None else open_tokenizer(bundle)
+    tokenizer = None
+    if bundle.manifest.tokenizer is not None:
+        tokenizer = open_tokenizer(bundle)
+        release_heap()  # while only the tokenizer has made holes, and not among the weights
     opened = open_backend(bundle, backend, threads, cuda_graph, engines)
     return Model(bundle, opened, tokenizer, perf_counter() - started, draft)
 

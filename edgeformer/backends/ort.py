@@ -8,7 +8,6 @@ from onnxruntime.capi import onnxruntime_pybind11_state as ort_state
 
 from edgeformer.backends import Backend, Held, Output, Rows
 from edgeformer.backends.embedding import open_table
-from edgeformer.backends.mapped import release
 from edgeformer.backends.rows import RowCache
 from edgeformer.backends.steps import StepLimits, most_likely
 from edgeformer.backends.threads import default_threads, spinning
@@ -16,6 +15,7 @@ from edgeformer.bundle import Bundle
 from edgeformer.contract import DTYPES as CACHE_DTYPES
 from edgeformer.contract import TensorSpec, cache_names, difference
 from edgeformer.errors import BundleError, EdgeformerError
+from edgeformer.release import release_mapped
 
 DTYPES = {
     "tensor(float)": "float32",
@@ -179,7 +179,7 @@ def open_graph(bundle: Bundle, kind: str, threads: int, profile: Optional[str] =
     session = _session(bundle.file(graph.file), graph.file, threads, profile)
     _refuse_other_tensors("inputs", session.get_inputs(), graph.inputs)
     _refuse_other_tensors("outputs", session.get_outputs(), graph.outputs)
-    release(bundle.file(name) for name in bundle.manifest.files)
+    release_mapped(bundle.file(name) for name in bundle.manifest.files)
     return session
 
 

@@ -1,12 +1,13 @@
 """Byte-pair encoding: the ids of Hugging Face `tokenizers`, without it."""
 
-from typing import Any, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional
 
 from edgeformer.text.byte_letters import LETTER_OF, spelled
 from edgeformer.text.fields import refusal
 from edgeformer.text.merge import ID_BITS, Merges, merge_pairs
+from edgeformer.text.packed import PackedMerges, PackedTokens, PackedVocab
 from edgeformer.text.parts import Part
-from edgeformer.text.vocabulary import Vocab, fallback_ids, ordinary, read_vocab, unknown_id
+from edgeformer.text.vocabulary import Vocab, fallback_ids, read_vocab, unknown_id
 
 
 class Spelling(NamedTuple):
@@ -27,28 +28,38 @@ class Spelling(NamedTuple):
 class Bpe:
     """spells: words come as text and are first written in byte letters.
 
-    whole_words: a word that is one of these tokens is this token, however its merges would end.
+    whole_words: a word that is a token is this token, however its merges would end; but `special`.
     """
 
     def __init__(
-        self, vocab: Vocab, merges: Merges, spelling: Spelling, spells: bool, whole_words: Vocab
+        self,
+        vocab: Vocab,
+        merges: Merges,
+        spelling: Spelling,
+        spells: bool,
+        whole_words: bool,
+        special: FrozenSet[str],
     ) -> None:
-        self.vocab = vocab
-        self._merges = merges
+        self.vocab = PackedVocab(vocab)
+        self._characters = {token: vocab[token] for token in vocab if len(token) == 1}
+        self._merges = PackedMerges(merges)
+        self._special = special
         self._spelling = spelling
         self._affixes = bool(spelling.prefix or spelling.suffix)
         self._spells = spells
         self._whole_words = whole_words
 
-    def named(self) -> Iterable[Tuple[str, int]]:
-        return self.vocab.items()
+    def tokens(self, count: int) -> PackedTokens:
+        return PackedTokens(self.vocab, count)
 
     def ids(self, word: str) -> List[int]:
         if self._spells:
             word = spelled(word)
-        if word in self._whole_words:
-            return [self._whole_words[word]]
-        find = self.vocab.get
+        if self._whole_words and word not in self._special:
+            found = self.vocab.get(word)
+            if found is not None:
+                return [found]
+        find = self._characters.get
         ids = [find(character) for character in word]
         if self._affixes or None in ids:
             ids = self._ids_one_by_one(word)
@@ -99,11 +110,11 @@ def read_bpe(model: Dict[str, Any], path: str, spells: bool, special: FrozenSet[
         None if unk_token is None else unknown_id(unk_token, vocab, path),
         bool(part.optional_flag("fuse_unk")),
     )
-    whole_words = ordinary(vocab, special) if part.optional_flag("ignore_merges") else {}
+    whole_words = bool(part.optional_flag("ignore_merges"))
     part.finish()
     if spells:
         _check_bytes(vocab, path)
-    return Bpe(vocab, merges, spelling, spells, whole_words)
+    return Bpe(vocab, merges, spelling, spells, whole_words, special)
 
 
 def _read_merges(

@@ -5,7 +5,7 @@ from typing import Any, Dict
 from edgeformer import strictjson
 from edgeformer.errors import EdgeformerError
 
-_MOST_IDS = 1 << 22  # far above any vocabulary; keeps a hostile id from filling the memory
+MOST_IDS = 1 << 22  # far above any vocabulary; keeps a hostile id from filling the memory
 
 
 def read_json_object(path: str) -> Dict[str, Any]:
@@ -37,7 +37,7 @@ def text_of(path: str, value: Any, what: str) -> str:
 
 
 def token_id_of(path: str, value: Any, what: str) -> int:
-    if type(value) is not int or not 0 <= value < _MOST_IDS:
+    if type(value) is not int or not 0 <= value < MOST_IDS:
         raise refusal(
             path, "the id of %s is %.40r, not a number from 0 to 2^22 - 1" % (what, value)
         )

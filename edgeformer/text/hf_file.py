@@ -1,6 +1,6 @@
 """Read a Hugging Face tokenizer.json, or say which part of it is not understood."""
 
-from typing import Any, Dict, FrozenSet, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Tuple
 
 from edgeformer.text.added_tokens import AddedToken
 from edgeformer.text.bpe import read_bpe
@@ -55,19 +55,15 @@ def read_hf_file(document: Dict[str, Any], path: str) -> HfTokenizer:
     kind, model = _read_model(document.get("model"), path, pre_tokenizer.spells, special)
     if kind == "bpe" and ByteLetters in decoder:
         kind = "byte-bpe"
-    _check_ids(added, model.vocab, path)
-    named = list(model.named())
-    last_id = max([token_id for _, token_id in named] + [each.token_id for each in added])
-    by_id: List[Optional[str]] = [None] * (last_id + 1)
-    for token, token_id in named:
-        by_id[token_id] = token
+    tokens = model.tokens(max([each.token_id + 1 for each in added] + [0]))
+    _check_ids(added, model.vocab, tokens, path)
     for each in added:
-        by_id[each.token_id] = each.content
+        tokens[each.token_id] = each.content
     return HfTokenizer(
         kind,
         pre_tokenizer,
         model,
-        tokens=by_id,
+        tokens=tokens,
         added=added,
         decoder=decoder,
         normalize=normalizer,
@@ -101,15 +97,16 @@ def _read_added_tokens(written: Any, path: str) -> List[AddedToken]:
     return list(added.values())
 
 
-def _check_ids(added: List[AddedToken], vocab: Dict[str, int], path: str) -> None:
-    token_of_id = {token_id: token for token, token_id in vocab.items()}
+def _check_ids(added: List[AddedToken], vocab: Any, tokens: Any, path: str) -> None:
+    """vocab: ids by token; tokens: the other way round."""
+    known: Dict[int, str] = {}
     for content, token_id, *_ in added:
-        owner = token_of_id.get(token_id, content)
-        if owner != content:
+        owner = known.get(token_id, tokens[token_id])
+        if owner is not None and owner != content:
             raise refusal(path, "added token %r has the id %d of %r" % (content, token_id, owner))
         if vocab.get(content, token_id) != token_id:
             raise refusal(path, "added token %r has two ids" % content)
-        token_of_id[token_id] = content
+        known[token_id] = content
 
 
 def _read_added_token(entry: Any, path: str) -> AddedToken:

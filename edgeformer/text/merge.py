@@ -1,11 +1,13 @@
 """The merge loop of byte-pair encoding.
 
-Merges are a dict from pairs to results, each one number: a vocabulary of half a million merges
+Merges lead from pairs to results, each one number: a vocabulary of half a million merges
 needs half the memory and half the time to load that tuples would.
 """
 
 from heapq import heapify, heappop, heappush
 from typing import Dict, List, Sequence
+
+from edgeformer.text.packed import PackedMerges
 
 ID_BITS = 22
 _ID = (1 << ID_BITS) - 1
@@ -23,21 +25,23 @@ def merge_of(rank: int, token: int) -> int:
     return rank << ID_BITS | token
 
 
-def merge_pairs(tokens: Sequence[int], merges: Merges) -> List[int]:
+def merge_pairs(tokens: Sequence[int], merges: PackedMerges) -> List[int]:
     """Merge the pair of the lowest rank, the leftmost of equals, until none is left.
 
     A heap over a linked list: n log n, because one word may be a whole text of 100,000 characters.
     """
     tokens = list(tokens)
     count = len(tokens)
+    find = merges.get
     following = list(range(1, count + 1))  # count = none
     preceding = list(range(-1, count - 1))  # -1 = none
 
     candidates = []  # (merge, position of the left token, the pair)
     for position, (left, right) in enumerate(zip(tokens, tokens[1:])):
         pair = left << ID_BITS | right
-        if pair in merges:
-            candidates.append((merges[pair], position, pair))
+        merge = find(pair)
+        if merge >= 0:
+            candidates.append((merge, position, pair))
     heapify(candidates)
 
     while candidates:
@@ -56,7 +60,8 @@ def merge_pairs(tokens: Sequence[int], merges: Merges) -> List[int]:
         for start, end in ((preceding[position], position), (position, after)):
             if start >= 0 and end < count:
                 pair = tokens[start] << ID_BITS | tokens[end]
-                if pair in merges:
-                    heappush(candidates, (merges[pair], start, pair))
+                merge = find(pair)
+                if merge >= 0:
+                    heappush(candidates, (merge, start, pair))
 
     return [token for token in tokens if token != _GONE]

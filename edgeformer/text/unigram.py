@@ -1,7 +1,7 @@
 """SentencePiece's unigram model: of all ways to cut a text into pieces, the likeliest."""
 
 import math
-from typing import Any, Dict, FrozenSet, Iterable, List, Optional, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional
 
 from edgeformer.text.fields import refusal, text_of
 from edgeformer.text.parts import Part
@@ -36,8 +36,8 @@ class Unigram:
             lengths.setdefault(piece[:1], set()).add(len(piece))
         self._lengths = {first: sorted(found) for first, found in lengths.items()}
 
-    def named(self) -> Iterable[Tuple[str, int]]:
-        return zip(self._pieces, range(len(self._pieces)))
+    def tokens(self, count: int) -> List[Optional[str]]:
+        return self._pieces + [None] * (count - len(self._pieces))
 
     def ids(self, word: str) -> List[int]:
         ids: List[int] = []

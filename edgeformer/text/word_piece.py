@@ -1,9 +1,9 @@
 """BERT's WordPiece, longest piece first, and the plainest model of all, one id a word."""
 
-from typing import Any, Dict, FrozenSet, Iterable, List, Tuple
+from typing import Any, Dict, FrozenSet, List, Optional
 
 from edgeformer.text.parts import Part
-from edgeformer.text.vocabulary import Vocab, ordinary, read_vocab, unknown_id
+from edgeformer.text.vocabulary import Vocab, by_id, ordinary, read_vocab, unknown_id
 
 
 class WordPiece:
@@ -20,8 +20,8 @@ class WordPiece:
         self._most = most
         self._longest = max(map(len, vocab))
 
-    def named(self) -> Iterable[Tuple[str, int]]:
-        return self.vocab.items()
+    def tokens(self, count: int) -> List[Optional[str]]:
+        return by_id(self.vocab, count)
 
     def ids(self, word: str) -> List[int]:
         if len(word) > self._most:
@@ -46,8 +46,8 @@ class WordLevel:
         self._usable = usable
         self._unknown = unknown
 
-    def named(self) -> Iterable[Tuple[str, int]]:
-        return self.vocab.items()
+    def tokens(self, count: int) -> List[Optional[str]]:
+        return by_id(self.vocab, count)
 
     def ids(self, word: str) -> List[int]:
         return [self._usable.get(word, self._unknown)]

@@ -8,6 +8,7 @@ import pytest
 from edgeformer.errors import EdgeformerError
 from edgeformer.text import hf_tokenizer
 from edgeformer.text.merge import merge_of, merge_pairs, pair_of
+from edgeformer.text.packed import PackedMerges
 from tests.text.hard_strings import HARD_STRINGS, random_strings
 from tests.text.small import added_token, golden_ids, small_document, tokenizer_of
 
@@ -51,7 +52,7 @@ def test_merging_equals_one_textbook_merge_at_a_time():
         merges = {pair: (rank, 4 + rank) for rank, pair in enumerate(pairs)}
         tokens = [source.randrange(4) for _ in range(source.randrange(40))]
         packed = {pair_of(*pair): merge_of(*merge) for pair, merge in merges.items()}
-        assert merge_pairs(tokens, packed) == textbook_merge(tokens, merges)
+        assert merge_pairs(tokens, PackedMerges(packed)) == textbook_merge(tokens, merges)
 
 
 def textbook_merge(tokens, merges):

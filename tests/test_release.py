@@ -1,14 +1,15 @@
-"""Pages of mapped weights, let go and read again."""
+"""Memory that loading leaves behind: pages of mapped weights, and holes in the heap."""
 
 import mmap
+import platform
 import re
 import sys
 
 import pytest
 
 from edgeformer.backends import open_backend
-from edgeformer.backends.mapped import release
 from edgeformer.bundle import Bundle
+from edgeformer.release import release_heap, release_mapped
 from tests import bundles
 from tests.backends.test_ort_fused import runs
 
@@ -30,6 +31,11 @@ def resident(path):
     return found
 
 
+def memory():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * mmap.PAGESIZE
+
+
 @pytest.fixture
 def mapped(tmp_path):
     """A path with regular expressions' characters in it, and a private mapping, read once."""
@@ -44,7 +50,7 @@ def mapped(tmp_path):
 
 def test_pages_that_were_read_are_let_go_and_can_be_read_again(mapped):
     path, data = mapped
-    release(["/nowhere", str(path)])
+    release_mapped(["/nowhere", str(path)])
     assert resident(path) == 0
     assert data[:] == b"edge" * (SIZE // 4)
 
@@ -52,14 +58,24 @@ def test_pages_that_were_read_are_let_go_and_can_be_read_again(mapped):
 def test_a_mapping_that_was_written_to_keeps_what_was_written(mapped):
     path, data = mapped
     data[5:9] = b"mine"
-    release([str(path)])
+    release_mapped([str(path)])
     assert data[:12] == b"edgeeminedge" and resident(path) == SIZE
 
 
 def test_a_file_of_a_longer_name_is_another_file(mapped):
     path, _ = mapped
-    release([str(path)[1:], str(path)[:-1], str(path.parent)])
+    release_mapped([str(path)[1:], str(path)[:-1], str(path.parent)])
     assert resident(path) == SIZE
+
+
+@pytest.mark.skipif("glibc" not in platform.libc_ver(), reason="the C library of others")
+def test_a_heap_full_of_holes_gets_smaller():
+    held = [bytes(60000) for _ in range(2000)]  # 120 MB in pieces that malloc takes from its heap
+    last = bytes(60000)  # above them all: the heap cannot simply end below
+    del held
+    before = memory()
+    release_heap()
+    assert before - memory() > 50e6 and not any(last)
 
 
 @runs
