@@ -114,6 +114,7 @@ class Model:
         the same. None: what `load` was given.
         """
         from edgeformer.generation.cache import Reuse
+        from edgeformer.generation.overflow import overflow_for
         from edgeformer.generation.stream import Stream
         from edgeformer.text.words import with_ids
 
@@ -127,6 +128,7 @@ class Model:
         # An answer stands alone; what continues a text keeps the space at its start.
         goes_on = messages is None and prompt != "" if after_text is None else after_text
         text = None if self.tokenizer is None else self.tokenizer.stream(show_special, goes_on)
+        drafter = self.drafts.start(draft)
         return Stream(
             self.backend,
             ids,
@@ -139,7 +141,8 @@ class Model:
             self._constraint(regex, json_schema, goes_on),
             reuse=Reuse(reuse),
             show_special=show_special,
-            drafter=self.drafts.start(draft),
+            drafter=drafter,
+            overflow=overflow_for(chosen, manifest, self.backend, drafter is not None),
         )
 
     def generate(

@@ -28,6 +28,8 @@ FUSED = os.path.join(FOLDER, "tiny-fused")
 FUSED_LEARNED = os.path.join(FOLDER, "tiny-fused-learned")
 # ... or its products are int8, their inputs rounded at each step: onnxruntime 1.10 runs that
 INT8 = os.path.join(FOLDER, "tiny-int8")
+# rope, and a window in every layer, so that rows can be given up; 48 rows, 160 positions
+RING = os.path.join(FOLDER, "tiny-ring")
 
 
 def copied(source, folder):

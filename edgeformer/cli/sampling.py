@@ -22,6 +22,8 @@ PLAIN = {
     "no_repeat_ngram": "no_repeat_ngram_size",
     "seed": "seed",
     "deadline": "deadline_s",
+    "overflow": "overflow",
+    "overflow_keep": "overflow_keep",
 }
 
 
@@ -46,6 +48,8 @@ def add_options(made: argparse.ArgumentParser) -> None:
     add("--seed", type=int, metavar="S", help="repeat a draw: 0 to 2**64 - 1 (default: a new one)")
     add("--stop", action="append", metavar="TEXT", help="end before this text; may be repeated")
     add("--deadline", type=float, metavar="SECONDS", help="end after SECONDS, at the next token")
+    add("--overflow", metavar="HOW", help="where the cache is full: stop (default), shift, ring")
+    add("--overflow-keep", type=int, metavar="N", help="shift: keep the first N tokens (4)")
 
 
 def asked(arguments: argparse.Namespace) -> Dict[str, Any]:

@@ -1,13 +1,16 @@
 """Tokens: the prompt in chunks, then step by step, whatever the backend and the rules."""
 
-from typing import Collection, Generator, List, Optional, Sequence, Tuple
+import sys
+from typing import Collection, Generator, List, Optional, Sequence, Tuple, Union
 
 from edgeformer.backends import Backend, Output
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.cache import Reuse
 from edgeformer.generation.drafting import Drafter
 from edgeformer.generation.drafting.verify import Drafted, PlainSteps, steps_for
+from edgeformer.generation.overflow import Overflow, OverflowSteps
 from edgeformer.generation.params import SamplingParams
+from edgeformer.generation.prefill import prefill, refuse_length
 from edgeformer.generation.sampling import Sampler, sampler_for
 from edgeformer.generation.stop import Halt
 
@@ -17,12 +20,20 @@ Tokens = Generator[Tuple[int, Optional[str]], None, None]  # each with its finis
 class Limits:
     """How far a stream may go: where its last token stands, and what that is called."""
 
-    def __init__(self, prompt: int, params: SamplingParams, capacity: int) -> None:
-        room = capacity - prompt + 1  # the last new token needs no row
+    def __init__(
+        self,
+        prompt: int,
+        params: SamplingParams,
+        capacity: int,
+        overflow: Optional[Overflow] = None,
+    ) -> None:
+        most, full = capacity, "capacity"
+        if overflow is not None:
+            most = sys.maxsize if overflow.positions is None else overflow.positions
+            full = "positions"
+        room = most - prompt + 1  # the last new token needs no row
         asked = room if params.max_new_tokens is None else params.max_new_tokens
-        self.reason = (
-            "length" if params.max_new_tokens is not None and asked <= room else "capacity"
-        )
+        self.reason = "length" if params.max_new_tokens is not None and asked <= room else full
         self.last = prompt + min(asked, room) - 1  # its position
 
 
@@ -57,9 +68,11 @@ def tokens(
     reuse: Optional[Reuse] = None,
     drafter: Optional[Drafter] = None,
     drafted: Optional[Drafted] = None,
+    overflow: Optional[Overflow] = None,
 ) -> Tokens:
     """The loop itself. It takes the backend's cache with its first token, and of the rows there
-    what `reuse` allows; None: no row. What a drafter did is counted in `drafted`.
+    what `reuse` allows; None: no row. What a drafter did is counted in `drafted`. `overflow`: how
+    it goes on where the cache is full, without a drafter.
 
     Halted while the prompt is computed, it has no token and no reason to give.
     """
@@ -67,11 +80,17 @@ def tokens(
     mine = backend.owner = object()
     reuse = Reuse("none") if reuse is None else reuse
     want = "token" if sampler is None else "logits"
+    chunk = chunk if overflow is None else overflow.chunk
     start = reuse.take(backend, prompt_ids, chunk)
-    output = prefill(backend, prompt_ids, chunk, want, halt, start)
+    steps: Union[PlainSteps, OverflowSteps]
+    if overflow is None:
+        output = prefill(backend, prompt_ids, chunk, want, halt, start)
+        steps = steps_for(backend, sampler, limits.last, chunk, drafter, drafted)
+    else:
+        steps = overflow.steps(backend, want, prompt_ids)
+        output = steps.begin(prompt_ids, halt, start)
     if output is None:
         return
-    steps = steps_for(backend, sampler, limits.last, chunk, drafter, drafted)
     try:
         for token, reason in _chosen(
             steps, output, list(prompt_ids), sampler, eos_ids, limits, halt
@@ -88,7 +107,7 @@ def tokens(
 
 
 def _chosen(
-    steps: PlainSteps,
+    steps: Union[PlainSteps, OverflowSteps],
     output: Output,
     ids: List[int],
     sampler: Optional[Sampler],
@@ -114,39 +133,3 @@ def _chosen(
         if halted is not None:
             return
         output = steps.after(ids)
-
-
-def prefill(
-    backend: Backend,
-    ids: Sequence[int],
-    chunk: int,
-    want: str,
-    halt: Optional[Halt] = None,
-    held: int = 0,
-) -> Optional[Output]:
-    """Run ids in chunks, each at the position that is its index; the output after the last of them.
-    None if halted before.
-
-    The first `held` of them stand in the cache already; at least one does not.
-    """
-    for start in range(held, len(ids), chunk):
-        if halt is not None and halt.reason() is not None:
-            return None
-        part: List[int] = list(ids[start : start + chunk])
-        # A graph gives at least one row of logits; only the last chunk's is looked at.
-        last = start + chunk >= len(ids)
-        output = backend.step(
-            part, range(start, start + len(part)), [len(part) - 1], want if last else "token"
-        )
-    return output
-
-
-def refuse_length(prompt: int, capacity: int) -> None:
-    """Every prompt token needs a row; the last new token does not."""
-    if prompt == 0:
-        raise EdgeformerError("the prompt has no tokens; give at least one")
-    if prompt > capacity:
-        raise EdgeformerError(
-            f"the prompt has {prompt} tokens, the bundle's capacity is {capacity}; "
-            "shorten it or export with a larger capacity"
-        )

@@ -27,8 +27,10 @@ INTEGERS = {
     "no_repeat_ngram_size": (0, MOST),
     "min_new_tokens": (0, MOST),
     "logprobs": (0, MOST),
+    "overflow_keep": (0, MOST),
 }
 BIAS = 10000.0
+OVERFLOWS = ("stop", "shift", "ring")
 
 Banned = Union[int, Tuple[int, ...]]
 
@@ -57,6 +59,8 @@ class SamplingParams(NamedTuple):
     forced_tokens: Tuple[int, ...] = ()  # how the answer begins
     min_new_tokens: int = 0  # no end token before
     logprobs: Optional[int] = None  # log-probabilities of the token and of so many alternatives
+    overflow: str = "stop"  # where the cache is full; or "shift" or "ring": docs/chat.md
+    overflow_keep: int = 4  # tokens at the start that a shift never gives up
 
     def checked(self) -> "SamplingParams":
         """The same in plain Python types; a value out of its range is an error that names it."""
@@ -68,6 +72,10 @@ class SamplingParams(NamedTuple):
                 found[name] = _number(name, value, *NUMBERS[name])
             elif name in INTEGERS:
                 found[name] = _integer(name, value, *INTEGERS[name])
+        if self.overflow not in OVERFLOWS:
+            raise EdgeformerError(
+                f"overflow is {self.overflow!r}; it must be one of {', '.join(OVERFLOWS)}"
+            )
         limit, least = self.max_new_tokens, found["min_new_tokens"]
         if limit is not None and least > limit:
             raise EdgeformerError(

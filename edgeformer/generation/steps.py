@@ -77,6 +77,7 @@ class Step(NamedTuple):
     stop_string  a stop string is complete; the text ends before it
     length       max_new_tokens
     capacity     the cache is full
+    positions    the model knows no further position (overflow "ring")
     deadline     deadline_s has passed
     cancelled    by `Stream.cancel`
     """

@@ -10,6 +10,7 @@ from edgeformer.generation.drafting import Drafter
 from edgeformer.generation.drafting.verify import Drafted, refuse_rounding
 from edgeformer.generation.logprobs import Telling
 from edgeformer.generation.loop import Limits, refuse_length, tokens
+from edgeformer.generation.overflow import Overflow
 from edgeformer.generation.params import SamplingParams
 from edgeformer.generation.processor import Constraint
 from edgeformer.generation.sampling import sampler_for
@@ -40,10 +41,13 @@ class Stream:
         reuse: Optional[Reuse] = None,
         show_special: bool = False,
         drafter: Optional[Drafter] = None,
+        overflow: Optional[Overflow] = None,
     ) -> None:
         """`params` are checked ones. Without `text` every step's text is empty. `show_special`:
         the end token has a text, too."""
-        refuse_length(len(prompt_ids), capacity)
+        ring = overflow is not None and overflow.mode == "ring"
+        refuse_length(len(prompt_ids), capacity, overflow.positions if ring else None)
+        limits = Limits(len(prompt_ids), params, capacity, overflow)
         if params.stop and text is None:
             raise EdgeformerError("stop strings need a tokenizer, and this bundle has none")
         self.finish_reason: Optional[str] = None
@@ -62,7 +66,6 @@ class Stream:
         self._drafted = Drafted()
         if drafter is not None and params.temperature == 0.0:
             refuse_rounding(backend)
-        limits = Limits(len(prompt_ids), params, capacity)
         chunk = min(chunk, capacity)
         self._ids = tokens(
             backend,
@@ -75,6 +78,7 @@ class Stream:
             self._reuse,
             drafter,
             self._drafted,
+            overflow,
         )
 
     def __iter__(self) -> "Stream":

@@ -26,6 +26,7 @@ RANDOM = {
     Path(bundles.FUSED): (1, 0.35),
     Path(bundles.FUSED_LEARNED): (8, 0.8),
     Path(bundles.LEARNED): (8, 0.8),
+    Path(bundles.RING): (4, 0.35),
 }
 PROMPT = "the other thing: "
 # Two merges' worth of English, and characters of two to four bytes for the byte-level vocabulary.
@@ -85,6 +86,26 @@ MODELS[Path(bundles.BLOCKS)] = _rope, {**_options, **_loose}
 MODELS[Path(bundles.INT8)] = (
     _rope,
     {**_options, **_loose, "precision": "int8-dynamic", "dialect": "portable"},
+)
+RING = ModelConfig(
+    vocab_size=98,
+    d_model=32,
+    n_layers=2,
+    n_heads=4,
+    n_kv_heads=2,
+    d_ff=32,
+    max_positions=160,
+    window=(16, 8),
+    tie_embeddings=False,
+)
+MODELS[Path(bundles.RING)] = (
+    RING,
+    {
+        "capacity": 48,
+        "chunk": 16,
+        "tokenizer_json": make_char_tokenizer(CHARACTERS),
+        "golden_prompt": "the other ",
+    },
 )
 
 
