@@ -338,7 +338,7 @@ def test_a_damaged_bundle_shows_no_traceback(tmp_path):
     "arguments, named",
     [
         ([], "usage"),
-        (["fly"], "generate, check, info"),
+        (["fly"], "generate, chat, check, info"),
         (["generate"], "usage"),
         (["generate", bundles.ROPE], "usage"),
         (["generate", bundles.ROPE, "x", "--temprature", "1"], "--temprature"),
