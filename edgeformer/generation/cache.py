@@ -1,6 +1,6 @@
 """Which cached rows a prompt can take instead of computing them. Needs no numpy."""
 
-from typing import Any, Sequence
+from typing import Any, Callable, List, Optional, Sequence, Tuple
 
 from edgeformer.backends import Backend, Held
 from edgeformer.errors import EdgeformerError
@@ -62,3 +62,51 @@ def exact(held: Sequence[Held], kept: int, chunk: int) -> int:
     ):
         rows += chunk
     return rows
+
+
+def respelled(
+    held: Sequence[int], ids: Sequence[int], bytes_of: Callable[[int], Optional[bytes]]
+) -> List[int]:
+    """The same text, spelled as the cache spells it, as far as that goes.
+
+    A model may write a word in other tokens than the tokenizer would. `bytes_of` an id; None: it is
+    a control token, which only itself is equal to.
+    """
+    found: List[int] = []
+    i = j = 0
+    while i < len(held) and j < len(ids):
+        ours, theirs, ends = held[i], ids[j], (i + 1, j + 1)
+        if ours != theirs:
+            same = _same_text(held, i, ids, j, bytes_of)
+            if same is None:
+                break
+            ends = same
+        found += held[i : ends[0]]
+        i, j = ends
+    return found + list(ids[j:])
+
+
+def _same_text(
+    held: Sequence[int],
+    i: int,
+    ids: Sequence[int],
+    j: int,
+    bytes_of: Callable[[int], Optional[bytes]],
+) -> Optional[Tuple[int, int]]:
+    """Where both have come, from `i` and `j` on, when they first have written the same bytes."""
+    ours = theirs = b""
+    while True:
+        longer = len(ours) > len(theirs)
+        if (j if longer else i) == len(ids if longer else held):
+            return None
+        more = bytes_of(ids[j] if longer else held[i])
+        if more is None:
+            return None
+        if longer:
+            theirs, j = theirs + more, j + 1
+        else:
+            ours, i = ours + more, i + 1
+        if not (ours.startswith(theirs) or theirs.startswith(ours)):
+            return None
+        if ours and ours == theirs:
+            return i, j

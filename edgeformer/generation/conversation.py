@@ -4,6 +4,7 @@ import json
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
 from edgeformer.errors import EdgeformerError
+from edgeformer.generation.cache import respelled
 from edgeformer.wholefile import write_whole
 
 if TYPE_CHECKING:
@@ -140,7 +141,11 @@ class Conversation:
     def _ids(self, asked: Message, left_out: int) -> List[int]:
         first = self._first()
         told, rest = self.messages[:first], self.messages[first + left_out :]
-        return self._model.chat_ids([*told, *rest, asked], **self._template)
+        ids = self._model.chat_ids([*told, *rest, asked], **self._template)
+        tokenizer = self._model.tokenizer
+        if self._reuse != "all" or tokenizer is None:
+            return ids
+        return respelled(self._model.cached_ids, ids, tokenizer.bytes_of)
 
 
 class Answer:

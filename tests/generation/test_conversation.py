@@ -7,8 +7,12 @@ import pytest
 
 import edgeformer
 from edgeformer import EdgeformerError
+from edgeformer.generation.cache import respelled
+from edgeformer.text.byte_letters import LETTER_OF
 from tests import bundles
 from tests.generation.test_cache import Watched
+from tests.test_chat import TURNS
+from tests.test_chat import bundle_of as chat_of
 
 # Characters, so that an answer's text is its tokens; 32 rows.
 SHORT = (
@@ -98,6 +102,58 @@ def test_a_template_that_strips_what_was_said_only_costs_its_rows(tmp_path):
         assert model.cached_ids == model.tokenizer.encode("u?|a?|uho|a")
         assert [ids for ids, _ in watched.steps] == [model.tokenizer.encode("?|a?|uho|a")]
         assert answer.stats.reused_tokens == 1
+
+
+def spelled(tokenizer, text):
+    """A text in tokens of one byte each."""
+    return [
+        next(i for i in range(tokenizer.vocab_size) if tokenizer.token(i) == LETTER_OF[byte])
+        for byte in text.encode("utf-8")
+    ]
+
+
+def test_an_answer_in_other_tokens_than_the_tokenizers_keeps_its_rows(tmp_path):
+    template = TURNS.replace(": {{", ":{{")
+    with edgeformer.load(chat_of(tmp_path, default=template), threads=1) as model:
+        model._eos_ids = frozenset()
+        letters = spelled(model.tokenizer, "the other é")
+        assert letters != model.tokenizer.encode("the other é")
+        chat = model.chat()
+        said(chat.send("the cat", forced_tokens=letters, max_new_tokens=len(letters)))
+        assert chat.messages[-1]["content"] == "the other é"
+        for count, text in enumerate(["he", "a"], 1):
+            before = model.cached_ids
+            answer = chat.send(text, max_new_tokens=1)
+            said(answer)
+            # all but the beginning of a character, whose other byte has no row
+            assert len(before) - 1 <= answer.stats.reused_tokens <= len(before)
+            asked = {"role": "user", "content": text}
+            rendered = model.chat_ids([*chat.messages[: 2 * count], asked])
+            assert model.cached_ids != rendered
+            decode = model.tokenizer.decode
+            assert decode(model.cached_ids, True) == decode(rendered, True)
+
+
+def test_a_typed_control_token_is_no_other_spelling_of_the_real_one():
+    def bytes_of(token):
+        return {0: None, 1: b"a", 2: b"b", 3: b"ab", 4: b"abc", 5: b"", 6: b"c"}[token]
+
+    for held, ids, found in [
+        ([1, 2], [3, 6], [1, 2, 6]),
+        ([3, 6], [1, 2, 6, 0], [3, 6, 0]),
+        ([1, 2, 0, 3], [3, 0, 1, 2, 6], [1, 2, 0, 3, 6]),
+        ([0, 1], [3], [3]),
+        ([3], [0, 1], [0, 1]),
+        ([1, 0], [3], [3]),
+        ([3, 3], [1, 2, 6], [3, 6]),
+        ([4, 1], [3, 1], [3, 1]),  # "abc" and "aba"
+        ([3], [4], [4]),  # ends inside a token
+        ([4], [3], [3]),
+        ([5, 1], [1, 2], [5, 1, 2]),
+        ([], [1], [1]),
+        ([1, 2, 6], [], []),
+    ]:
+        assert respelled(held, ids, bytes_of) == found
 
 
 def test_an_answer_that_is_cut_stays_as_far_as_it_was_shown(model):
