@@ -2,6 +2,7 @@
 
 import pytest
 
+import edgeformer
 from edgeformer.bench import worker
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation import stream
@@ -169,3 +170,11 @@ def test_a_child_whose_parent_wants_nothing_more_ends(monkeypatch):
     monkeypatch.setattr("sys.stdin", Nothing)
     with pytest.raises(SystemExit):
         worker.answering.ordered()
+
+
+def test_a_prompt_that_is_asked_again_costs_what_it_did_before():
+    with edgeformer.load(bundles.ROPE, threads=1) as model:
+        model._eos_ids = frozenset()
+        stats = [worker.streamed(model, [5] * 40, 2) for _ in range(2)]
+        assert [one.reused_tokens for one in stats] == [0, 0]
+        assert model.generate([5] * 40, max_new_tokens=1).stats.reused_tokens == 32

@@ -147,6 +147,38 @@ def test_rows_written_back_continue_as_if_never_gone(tmp_path):
         assert np.array_equal(backend.step([ids[25]], [25], [0]).logits, wanted)
 
 
+def test_tokens_of_the_rows_are_known_whatever_was_done_to_them(tmp_path):
+    backend, bundle = opened(bundles.ROPE, tmp_path)
+    ids = ids_of(bundle, 60)
+
+    def known(backend):
+        return [row[0] for row in backend.held]
+
+    with backend, OrtBackend(bundle) as cpu:
+        for runs in (backend, cpu):
+            runs.step(ids[:16], range(16), [0])
+            runs.step([ids[16]], [16], [0])
+            assert known(runs) == ids[:17]
+            saved = runs.read_rows(10, 14)
+            runs.truncate(10)
+            assert known(runs) == ids[:10]
+            with pytest.raises(EdgeformerError):
+                runs.step([1], [500], [0])
+            runs.write_rows(saved, ids[10:14])
+            runs.step(ids[14:16], [14, 15], [0])
+            assert known(runs) == ids[:16]
+        assert backend.held == cpu.held
+        for runs in (backend, cpu):
+            runs.step([5, ids[16]], [-1, 16], [0])  # behind padding they are not told
+            assert (known(runs), runs.cached) == (ids[:16], 17)
+            runs.drop(3, 10)
+            assert known(runs) == ids[:3]
+            runs.truncate(3)
+            runs.write_rows(saved)
+            runs.step([1], [14], [0])
+            assert known(runs) == ids[:3]
+
+
 def test_a_step_waits_once_and_appends_all_layers_in_one_copy(tmp_path, standin):
     backend, _ = opened(bundles.ROPE, tmp_path)
     with backend:
