@@ -39,7 +39,7 @@ class TimedText:
     def __init__(self, clock):
         self.clock = clock
 
-    def stream(self, after_text=False):
+    def stream(self, show_special=False, after_text=False):
         return self
 
     def push(self, token):
