@@ -10,6 +10,7 @@ from edgeformer.backends.ort import OrtBackend
 from edgeformer.bundle import Bundle
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.golden import golden_mismatches
+from edgeformer.model import Model
 from tests import bundles
 from tests.standin.arithmetic import add_engines, execute
 
@@ -177,6 +178,17 @@ def test_tokens_of_the_rows_are_known_whatever_was_done_to_them(tmp_path):
             runs.write_rows(saved)
             runs.step([1], [14], [0])
             assert known(runs) == ids[:3]
+
+
+def test_a_ring_goes_on_beyond_the_last_row(tmp_path):
+    backend, bundle = opened(bundles.RING, tmp_path)
+    with edgeformer.load(bundles.RING, "ort", threads=1) as cpu:
+        cpu._eos_ids = frozenset()
+        wanted = cpu.generate([5, 6, 7], overflow="ring").tokens
+    with Model(bundle, backend, None) as model:
+        model._eos_ids = frozenset()
+        found = model.generate([5, 6, 7], overflow="ring")
+    assert (found.tokens, found.finish_reason) == (wanted, "positions")
 
 
 def test_a_step_waits_once_and_appends_all_layers_in_one_copy(tmp_path, standin):
