@@ -108,5 +108,5 @@ def _same_text(
             ours, i = ours + more, i + 1
         if not (ours.startswith(theirs) or theirs.startswith(ours)):
             return None
-        if ours and ours == theirs:
+        if ours == theirs:
             return i, j

@@ -259,6 +259,8 @@ def test_written_rows_are_known_by_the_tokens_that_came_with_them(model, watched
     model.truncate(0)
     model.backend.write_rows(rows)
     assert (held(model), model.backend.cached) == ([], 30)
+    model.backend.step([9], [30], [0], "token")
+    assert (held(model), model.backend.cached) == ([], 31)
     model.truncate(0)
     model.backend.write_rows(rows, PROMPT[:30])
     assert held(model) == PROMPT[:30]

@@ -74,6 +74,20 @@ def test_turns_give_the_tokens_of_whole_prompts(model):
         assert tokens[0] != tokens[1]
 
 
+def test_an_answer_stands_alone_and_keeps_no_space_at_its_start(model):
+    begun, stream = [], model.tokenizer.stream
+
+    def noted(show_special=False, after_text=False):
+        begun.append(after_text)
+        return stream(show_special, after_text)
+
+    model.tokenizer.stream = noted
+    said(model.chat().send("hi", max_new_tokens=1))
+    said(model.stream(messages=[{"role": "user", "content": "hi"}], max_new_tokens=1))
+    said(model.stream("hi", max_new_tokens=1))
+    assert begun == [False, False, True]
+
+
 def test_messages_are_what_was_said_and_what_was_shown(model):
     chat = model.chat("be")
     assert (chat.system, chat.messages) == ("be", [{"role": "system", "content": "be"}])

@@ -84,6 +84,16 @@ def test_a_ring_ends_where_positions_or_tokens_end(model):
         model.stream(TEXT[:49])
 
 
+def test_a_ring_in_smaller_chunks_takes_no_row_of_larger_ones():
+    with opened(bundles.RING, capacity=20) as model:
+        model.generate(TEXT[:18], max_new_tokens=1)
+        assert model.generate(TEXT[:19], max_new_tokens=1).stats.reused_tokens == 16
+        found = model.generate(TEXT[:19], max_new_tokens=30, overflow="ring")
+        assert found.stats.reused_tokens == 0  # its chunks have 5 tokens
+    with opened(bundles.RING, capacity=20) as fresh:
+        assert found.tokens == fresh.generate(TEXT[:19], max_new_tokens=30, overflow="ring").tokens
+
+
 @pytest.mark.parametrize(
     "path, capacity, named",
     [

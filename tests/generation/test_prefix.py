@@ -1,5 +1,6 @@
 """Computed prefixes in files: they give the same bits, and to their own bundle only."""
 
+import errno
 import json
 import os
 import struct
@@ -167,6 +168,21 @@ def test_a_header_that_is_not_ours_is_refused(tmp_path, file, change, named):
     refused(write(tmp_path / "edited", header, raw), named)
 
 
+def test_bytes_behind_the_tensors_are_refused(tmp_path, file):
+    header, raw = parts(file)
+    about = header["__metadata__"]
+    for more in (raw + b"\0" * 4, raw[:-4]):
+        about["sha256"] = digest(about, [more])
+        refused(write(tmp_path / "more", header, more), "its header speaks of %d" % len(raw))
+
+
+def test_other_messages_are_another_file(tmp_path, file):
+    header, raw = parts(file)
+    told = [{"role": "system", "content": "lie"}]
+    header["__metadata__"]["messages"] = json.dumps(told)
+    refused(write(tmp_path / "other", header, raw), "another sha256")
+
+
 @pytest.mark.parametrize("fill", ["ids", "nan"])
 def test_bytes_that_fit_their_hash_and_are_garbage_are_refused(tmp_path, file, fill):
     header, raw = parts(file)
@@ -216,6 +232,20 @@ def test_a_prefix_ends_the_stream_that_is_open(tmp_path, file):
             act()
             with pytest.raises(EdgeformerError, match="taken its cache"):
                 next(stream)
+
+
+def test_a_disk_that_fills_up_leaves_what_was_there(tmp_path, file, monkeypatch):
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    path = tmp_path / "rows"
+    path.write_bytes(b"old")
+    monkeypatch.setattr(os, "fsync", full)
+    model = edgeformer.load(bundles.ROPE, threads=1)
+    with model, pytest.raises(EdgeformerError, match="No space left"):
+        model.save_prefix(str(path), PROMPT)
+    assert os.listdir(str(tmp_path)) == ["rows"]
+    assert path.read_bytes() == b"old"
 
 
 def test_what_was_there_stays_where_a_file_cannot_be_written(tmp_path):
