@@ -1,13 +1,12 @@
 """A loaded bundle: text or ids in, a stream out. Needs no numpy until a bundle is loaded."""
 
-import operator
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.drafting.open import Drafts
 from edgeformer.generation.params import SamplingParams
-from edgeformer.generation.steps import Generation
+from edgeformer.generation.steps import Beam, Generation
 
 if TYPE_CHECKING:
     from edgeformer.backends import Backend
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from edgeformer.generation.processor import Constraint
     from edgeformer.generation.scoring import Score
     from edgeformer.generation.stream import Stream
-    from edgeformer.text import Tokenizer
+    from edgeformer.text import TextStream, Tokenizer
     from edgeformer.text.chat import ChatTemplates
 
 Messages = Sequence[Dict[str, Any]]
@@ -118,15 +117,12 @@ class Model:
         from edgeformer.generation.stream import Stream
         from edgeformer.text.words import with_ids
 
-        if (prompt is None) == (messages is None):
-            raise EdgeformerError("give a prompt or messages, one of the two")
         asked = with_ids(sampling, self.tokenizer)
         chosen = (self.defaults if params is None else params).changed(asked)
         chosen.check_vocabulary(self.bundle.manifest.model["vocab_size"])
-        ids = self.prompt_ids(prompt) if messages is None else self.chat_ids(messages)
+        ids, goes_on = self._asked_ids(prompt, messages)
+        goes_on = goes_on if after_text is None else after_text
         manifest = self.bundle.manifest
-        # An answer stands alone; what continues a text keeps the space at its start.
-        goes_on = messages is None and prompt != "" if after_text is None else after_text
         text = None if self.tokenizer is None else self.tokenizer.stream(show_special, goes_on)
         drafter = self.drafts.start(draft)
         return Stream(
@@ -139,7 +135,7 @@ class Model:
             text,
             self.load_s,
             self._constraint(regex, json_schema, goes_on),
-            reuse=Reuse(reuse),
+            reuse=reuse if isinstance(reuse, Reuse) else Reuse(reuse),
             show_special=show_special,
             drafter=drafter,
             overflow=overflow_for(chosen, manifest, self.backend, drafter is not None),
@@ -152,6 +148,73 @@ class Model:
         stream = self.stream(prompt, params, **asked)
         steps = list(stream)  # none where the deadline came before the first token
         return Generation.joined(steps, stream.finish_reason, stream.stats)
+
+    def answers(
+        self,
+        prompt: Optional[Prompt] = None,
+        params: Optional[SamplingParams] = None,
+        *,
+        n: int,
+        **asked: Any,
+    ) -> List[Generation]:
+        """n drawn answers of one prompt, which is computed once. Other keywords as in `stream`.
+
+        Their seeds are the asked (or a new) one and those that follow it; each stands in its
+        stats, and by it alone the answer comes again.
+        """
+        found = []
+        for stream in self.streams(prompt, params, n=n, **asked):
+            steps = list(stream)
+            found.append(Generation.joined(steps, stream.finish_reason, stream.stats))
+        return found
+
+    def streams(
+        self,
+        prompt: Optional[Prompt] = None,
+        params: Optional[SamplingParams] = None,
+        *,
+        n: int,
+        **asked: Any,
+    ) -> "Iterator[Stream]":
+        """`answers` as they come: n streams, each closed where the next one begins."""
+        from edgeformer.generation.answers import streams
+
+        return streams(self, n, prompt, params, asked)
+
+    def beams(
+        self,
+        prompt: Optional[Prompt] = None,
+        params: Optional[SamplingParams] = None,
+        *,
+        beams: int = 4,
+        n: int = 1,
+        length_penalty: float = 1.0,
+        early_stopping: Union[bool, str] = False,
+        messages: Optional[Messages] = None,
+        show_special: bool = False,
+        **sampling: Any,
+    ) -> List[Beam]:
+        """The n best answers of a search with so many beams, the best first: `transformers`' rules.
+
+        An answer's score is its log-probability divided by its length to the power of
+        `length_penalty`. `early_stopping`: True ends with as many finished answers as beams, False
+        where the best beam, as long as it is, would not outdo the worst of them, "never" where it
+        would not at any length. Rules that change logits and limits are taken of SamplingParams.
+        """
+        from edgeformer.generation import answers
+        from edgeformer.generation.beam import Rules
+        from edgeformer.text.words import with_ids
+
+        asked = with_ids(sampling, self.tokenizer)
+        chosen = (SamplingParams() if params is None else params).changed(asked)
+        ids, goes_on = self._asked_ids(prompt, messages)
+
+        def new_text() -> "Optional[TextStream]":
+            tokenizer = self.tokenizer
+            return None if tokenizer is None else tokenizer.stream(show_special, goes_on)
+
+        rules = Rules(beams, length_penalty, early_stopping)
+        return answers.beams(self, ids, rules, n, chosen, new_text, show_special)
 
     def score(
         self, text: Prompt, *, after: Optional[Prompt] = None, overlap: Optional[int] = None
@@ -213,25 +276,9 @@ class Model:
         Text gets the tokenizer's begin token in front, if there is one. An empty text starts from
         the begin token, or else from the first end token, which stands before a text in training.
         """
-        if not isinstance(prompt, str):
-            return self._checked_ids(prompt)
-        if self.tokenizer is None:
-            raise EdgeformerError(
-                "this bundle has no tokenizer; give the prompt as token ids (generate --ids)"
-            )
-        manifest = self.bundle.manifest
-        ids = list(self.tokenizer.encode(prompt))
-        begin = manifest.tokenizer.bos_token_id
-        if begin is not None:
-            return [begin] + ids
-        if not ids and manifest.eos_token_ids:
-            return [manifest.eos_token_ids[0]]
-        if not ids:
-            raise EdgeformerError(
-                "the prompt is empty, and the tokenizer has no begin or end token to start from; "
-                "give at least one character"
-            )
-        return ids
+        from edgeformer.text.prompt import prompt_ids
+
+        return prompt_ids(self.bundle.manifest, self.tokenizer, prompt)
 
     @property
     def cached_ids(self) -> List[int]:
@@ -283,6 +330,17 @@ class Model:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _asked_ids(
+        self, prompt: Optional[Prompt], messages: Optional[Messages]
+    ) -> Tuple[List[int], bool]:
+        """The prompt, and whether its answer goes on with a text and keeps the space at its start;
+        one that stands alone does not."""
+        if (prompt is None) == (messages is None):
+            raise EdgeformerError("give a prompt or messages, one of the two")
+        if messages is not None:
+            return self.chat_ids(messages), False
+        return self.prompt_ids(prompt), not (isinstance(prompt, str) and prompt == "")
+
     def _constraint(
         self, regex: Optional[str], json_schema: Any, after_text: bool
     ) -> "Optional[Constraint]":
@@ -309,24 +367,3 @@ class Model:
         if self._templates is None:
             self._templates = open_templates(self.bundle)
         return self._templates
-
-    def _checked_ids(self, prompt: Sequence[int]) -> List[int]:
-        vocabulary = self.bundle.manifest.model["vocab_size"]
-        ids: List[int] = []
-        if isinstance(prompt, (bytes, bytearray)):
-            raise EdgeformerError("the prompt is bytes; decode it to text first")
-        try:
-            for value in prompt:
-                ids.append(operator.index(value))
-        except TypeError:
-            raise EdgeformerError(
-                f"the prompt is {type(prompt).__name__} and its item {len(ids)} is no token id; "
-                "give text or a list of integers"
-            ) from None
-        for index, value in enumerate(ids):
-            if not 0 <= value < vocabulary:
-                raise EdgeformerError(
-                    f"prompt id {value} at index {index} is not in the vocabulary, "
-                    f"0 to {vocabulary - 1}"
-                )
-        return ids

@@ -1,12 +1,15 @@
 """`generate`: a prompt in, text out as it comes."""
 
 import argparse
-import json
-from typing import Any, Dict, List
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List
 
-from edgeformer.cli import console, fitting, huge_pages, prefix, sampling
+from edgeformer.cli import console, fitting, huge_pages, many, prefix, sampling
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.steps import Generation, Step
+
+if TYPE_CHECKING:
+    from edgeformer.generation.stream import Stream
+    from edgeformer.model import Model
 
 
 def parser() -> argparse.ArgumentParser:
@@ -18,6 +21,7 @@ def parser() -> argparse.ArgumentParser:
     prefix.add_option(made)
     sampling.add_options(made)
     fitting.add_options(made)
+    many.add_options(made)
     add("--ids", action="store_true", help="PROMPT and output are token ids, as in: 17 4 9")
     add("--show-special", action="store_true", help="control tokens are part of the text")
     add(
@@ -36,12 +40,12 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.huge_pages:
         huge_pages.start_again(arguments.words)
     chosen = dict(sampling.asked(arguments), **fitting.asked(arguments))
-    asked = _asked(arguments)
-    asked["show_special"] = arguments.show_special
+    asked = dict(_asked(arguments), show_special=arguments.show_special)
     if arguments.logprobs is not None:
         if not arguments.json:
             raise EdgeformerError("--logprobs stand in the document of --json: add --json")
         asked["logprobs"] = arguments.logprobs
+    many.check(arguments)
 
     import edgeformer
 
@@ -49,11 +53,25 @@ def run(arguments: argparse.Namespace) -> int:
     with edgeformer.load(arguments.bundle, *options) as model:
         if arguments.prefix is not None:
             asked = prefix.put_before(model, arguments.prefix, asked)
-        stream = model.stream(**asked, **chosen)
+        if arguments.beams is not None:
+            return many.beams(model, arguments, dict(asked, **chosen))
+        if arguments.n is None:
+            streams = iter([model.stream(**asked, **chosen)])
+        else:
+            streams = model.streams(n=arguments.n, **asked, **chosen)
         console.say(f"backend: {model.backend_reason}")
-        status = 0
+        return _write(model, streams, arguments)
+
+
+def _write(model: "Model", streams: "Iterator[Stream]", arguments: argparse.Namespace) -> int:
+    """Each answer as it comes; the exit status."""
+    answers: List[Dict[str, Any]] = []
+    out = None if arguments.json else console.TextOut()
+    status = 0
+    for stream in streams:
+        if out is not None and answers:
+            out.write(many.BETWEEN)
         steps: List[Step] = []
-        out = None if arguments.json else console.TextOut()
         try:
             for step in stream:
                 steps.append(step)
@@ -66,15 +84,12 @@ def run(arguments: argparse.Namespace) -> int:
             if out is not None:
                 out.write("\n")
         console.say(f"{stream.finish_reason}: {stream.stats}")
-        if arguments.json:
-            answer = Generation.joined(steps, stream.finish_reason, stream.stats)
-            document = {
-                "bundle": arguments.bundle,
-                "name": model.bundle.manifest.name,
-                "backend_reason": model.backend_reason,
-            }
-            print(json.dumps(dict(document, **_document(answer))))
-        return status
+        answers.append(_document(Generation.joined(steps, stream.finish_reason, stream.stats)))
+        if status:
+            break
+    if arguments.json:
+        many.print_json(model, arguments, answers[0] if arguments.n is None else answers)
+    return status
 
 
 def _document(answer: Generation) -> Dict[str, Any]:

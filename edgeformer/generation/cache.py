@@ -2,7 +2,7 @@
 
 from typing import Any, Callable, List, Optional, Sequence, Tuple
 
-from edgeformer.backends import Backend, Held
+from edgeformer.backends import Backend, Held, Output
 from edgeformer.errors import EdgeformerError
 
 MODES = ("exact", "all", "none")
@@ -38,6 +38,14 @@ class Reuse:
         self.rows = kept if self.mode == "all" else exact(held, kept, chunk)
         backend.truncate(self.rows)
         return self.rows
+
+    def whole(self, backend: Backend, prompt: int, before: Optional[object]) -> Optional[Output]:
+        """What the model said behind a prompt of so many tokens, where that is known and all its
+        rows are there; `before` owned the cache. Truncates it to these."""
+        return None
+
+    def computed(self, owner: object, output: Output) -> None:
+        """Told what the model said behind the prompt."""
 
 
 def shared(held: Sequence[Held], ids: Sequence[int]) -> int:

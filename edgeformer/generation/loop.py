@@ -77,20 +77,26 @@ def tokens(
     Halted while the prompt is computed, it has no token and no reason to give.
     """
     halt.begin()
-    mine = backend.owner = object()
+    before, mine = backend.owner, object()
+    backend.owner = mine
     reuse = Reuse("none") if reuse is None else reuse
     want = "token" if sampler is None else "logits"
     chunk = chunk if overflow is None else overflow.chunk
-    start = reuse.take(backend, prompt_ids, chunk)
     steps: Union[PlainSteps, OverflowSteps]
     if overflow is None:
-        output = prefill(backend, prompt_ids, chunk, want, halt, start)
+        output = reuse.whole(backend, len(prompt_ids), before)
+        if output is None:
+            start = reuse.take(backend, prompt_ids, chunk)
+            output = prefill(backend, prompt_ids, chunk, want, halt, start)
         steps = steps_for(backend, sampler, limits.last, chunk, drafter, drafted)
     else:
+        start = reuse.take(backend, prompt_ids, chunk)
         steps = overflow.steps(backend, want, prompt_ids)
         output = steps.begin(prompt_ids, halt, start)
     if output is None:
         return
+    if overflow is None:  # else the rows of the prompt do not stay
+        reuse.computed(mine, output)
     try:
         for token, reason in _chosen(
             steps, output, list(prompt_ids), sampler, eos_ids, limits, halt

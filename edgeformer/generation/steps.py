@@ -91,6 +91,19 @@ class Step(NamedTuple):
     top: Tuple[Tuple[int, float], ...] = ()  # the likeliest tokens and theirs, the first first
 
 
+class Beam(NamedTuple):
+    """An answer of a beam search."""
+
+    text: str
+    tokens: Tuple[int, ...]
+    finish_reason: str
+    score: float  # the log-probability divided by the length to the power of the length penalty
+    logprob: float  # of all tokens
+
+    def __str__(self) -> str:
+        return self.text
+
+
 class Generation(NamedTuple):
     """A whole stream, joined."""
 
