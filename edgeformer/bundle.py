@@ -1,6 +1,5 @@
 """A bundle: the directory that goes to the device. Read as if a stranger had sent it."""
 
-import hashlib
 import os
 import re
 import stat
@@ -118,6 +117,8 @@ class Bundle:
 
 
 def _sha256(path: str, name: str) -> str:
+    import hashlib  # with all of OpenSSL, 4 MB, which who only loads a bundle does not need
+
     digest = hashlib.sha256()
     try:
         with open(path, "rb") as file:

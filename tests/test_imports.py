@@ -77,6 +77,19 @@ def test_import_edgeformer_needs_no_numpy_and_brings_nothing_heavy():
     assert (status, out.strip(), err) == (0, "[]", "")
 
 
+def test_a_greedy_stream_brings_neither_openssl_nor_anything_else_heavy():
+    heavy = ["hashlib", "ssl", "random", "statistics", "decimal", "multiprocessing", "jinja2"]
+    code = (
+        "import numpy, onnxruntime, sys\n"
+        "held = set(sys.modules)  # an old numpy brings some of them itself\n"
+        "import edgeformer\n"
+        "with edgeformer.load('tests/data/tiny-rope', 'ort', 1) as model:\n"
+        "    assert model.generate('the cat', max_new_tokens=4).tokens\n"
+        "print([n for n in %r if n in sys.modules and n not in held])" % heavy
+    )
+    assert python(code) == (0, "[]\n", "")
+
+
 @pytest.mark.parametrize(
     "verb", ["generate", "chat", "prefix", "check", "info", "doctor", "plan", "build", "bench"]
 )
