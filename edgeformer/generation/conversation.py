@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Message = Dict[str, Any]
 FORMAT = 1
 MOST_BYTES = 16 << 20
+CHARACTERS = 32  # of a token; texts of longer ones hardly are
 
 
 class Conversation:
@@ -127,16 +128,30 @@ class Conversation:
         ends = [start - first for start in _turns(self.messages) if start > first]
         ends.append(len(self.messages) - first)
         left_out = max([0] + [end for end in ends if end <= self.left_out])
-        ids = self._ids(asked, left_out)
-        if len(ids) + wanted - 1 <= capacity:
-            return ids, left_out
-        for end in ends:
-            if end <= left_out:
-                continue
-            left_out, ids = end, self._ids(asked, end)
-            if len(ids) <= capacity // 2 and len(ids) + wanted - 1 <= capacity:
-                break
-        return ids, left_out
+        length = self._lengths()
+        if length[left_out] <= CHARACTERS * capacity:
+            ids = self._ids(asked, left_out)
+            if len(ids) + wanted - 1 <= capacity:
+                return ids, left_out
+        # The fewest turns with which half of the capacity is free; all where no fewer will do.
+        later = [end for end in ends if end > left_out] or [left_out]
+        later = [end for end in later if length[end] <= CHARACTERS * capacity] or later[-1:]
+        low, high = 0, len(later) - 1
+        while low < high:
+            middle = (low + high) // 2
+            size = len(self._ids(asked, later[middle]))
+            if size <= capacity // 2 and size + wanted - 1 <= capacity:
+                high = middle
+            else:
+                low = middle + 1
+        return self._ids(asked, later[low]), later[low]
+
+    def _lengths(self) -> List[int]:
+        """Characters that are left to be rendered without the first 0, 1, ... messages."""
+        lengths = [0]
+        for message in reversed(self.messages[self._first() :]):
+            lengths.append(lengths[-1] + len(str(message.get("content"))))
+        return lengths[::-1]
 
     def _ids(self, asked: Message, left_out: int) -> List[int]:
         first = self._first()

@@ -271,6 +271,24 @@ def test_a_full_context_leaves_the_oldest_turns_out_and_goes_on(model):
     assert model.tokenizer.decode(model.cached_ids).startswith("ss|uabc|a")
 
 
+def test_a_conversation_of_thousands_of_turns_goes_on(model):
+    rendered, chat_ids = [], model.chat_ids
+
+    def counted(messages, **more):
+        rendered.append(len(messages))
+        return chat_ids(messages, **more)
+
+    model.chat_ids = counted
+    turn = [{"role": "user", "content": "abc"}, {"role": "assistant", "content": "defg"}]
+    chat = model.chat("s", messages=turn * 20000)
+    for count in range(3):
+        said(chat.send("abc", max_new_tokens=4))
+        # what is left has room for another turn, and then once more all but a question is left out
+        assert chat.left_out == (40000, 40000, 40004)[count]
+    assert len(chat.messages) == 40007
+    assert max(rendered) < 400 and len(rendered) < 40
+
+
 def test_a_question_that_never_fits_is_refused_with_both_numbers(model):
     chat = model.chat()
     said(chat.send("hi", max_new_tokens=2))
