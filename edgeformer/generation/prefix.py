@@ -69,8 +69,7 @@ def save_rows(path: str, rows: Rows, prefix: Prefix, bundle: Bundle, backend: Ba
 def load_rows(path: str, bundle: Bundle, backend: Backend) -> Prefix:
     """Put the rows of a file into the cache, in place of what is there."""
     _check_able(backend)
-    header, raw = _read(path)
-    about, tensors = _checked_header(path, header, len(raw))
+    about, tensors, raw = _read(path)
     for key, ours in _about(bundle, backend).items():
         if about[key] != ours and key != "name":
             raise EdgeformerError(
@@ -125,8 +124,8 @@ def _about(bundle: Bundle, backend: Backend) -> Dict[str, str]:
     }
 
 
-def _read(path: str) -> Tuple[Any, bytes]:
-    """The header, and the bytes behind it."""
+def _read(path: str) -> Tuple[Dict[str, str], Dict[str, Any], bytes]:
+    """What a file says of itself, its header, and the bytes behind it, which fit that."""
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
@@ -134,13 +133,18 @@ def _read(path: str) -> Tuple[Any, bytes]:
             length = struct.unpack("<Q", begin)[0] if len(begin) == 8 else 0
             if not 2 <= length <= min(size - 8, MOST_HEADER):
                 raise _damaged(path, f"it has {size} bytes and no header; it is no prefix")
-            text = file.read(length)
-            raw = file.read()
+            header = _parsed(path, file.read(length))
+            about, tensors = _checked_header(path, header, size - 8 - length)
+            raw = file.read(size - 8 - length)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise EdgeformerError(f"{path!r} cannot be read: {reason}") from None
+    return about, tensors, raw
+
+
+def _parsed(path: str, text: bytes) -> Any:
     try:
-        return json.loads(text.decode("utf-8")), raw
+        return json.loads(text.decode("utf-8"))
     except (ValueError, RecursionError):
         raise _damaged(path, "its header is not JSON; it is no prefix") from None
 
