@@ -27,7 +27,6 @@ class Turns:
             readline = importlib.import_module("readline")  # from now on `input` edits its line
             for line in ("set input-meta on", "set output-meta on", "set convert-meta off"):
                 readline.parse_and_bind(line)  # UTF-8 in the C locale, too
-            readline.parse_and_bind("tab: self-insert")  # a text that is pasted may hold some
 
     def read(self) -> Optional[str]:
         """The next turn; None: there are no more."""
