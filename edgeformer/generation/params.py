@@ -72,7 +72,7 @@ class SamplingParams(NamedTuple):
                 found[name] = _number(name, value, *NUMBERS[name])
             elif name in INTEGERS:
                 found[name] = _integer(name, value, *INTEGERS[name])
-        if self.overflow not in OVERFLOWS:
+        if not isinstance(self.overflow, str) or self.overflow not in OVERFLOWS:
             raise EdgeformerError(
                 f"overflow is {self.overflow!r}; it must be one of {', '.join(OVERFLOWS)}"
             )

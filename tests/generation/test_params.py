@@ -72,6 +72,9 @@ REFUSED = [
     ({"forced_tokens": [[3]]}, "[3]"),
     ({"forced_tokens": [2**31]}, "from 0 to"),
     ({"forced_tokens": {3: 4}}, "a list of token ids"),
+    ({"overflow": "shfit"}, "one of stop, shift"),
+    ({"overflow": None}, "one of stop, shift"),
+    ({"overflow": np.array([1, 2])}, "one of stop, shift"),
     ({"temprature": 1.0}, "known: max_new_tokens, temperature"),
 ]
 
