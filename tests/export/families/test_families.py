@@ -17,6 +17,7 @@ from tests.export.families.measure import (
     run_on_36,
 )
 from tests.export.families.models import STEPS, TOLERANCE, shapes_of
+from tests.export.families.several import check_beams, check_score
 from tests.nn.families.shapes import SHAPES
 
 # In `make test`: RMSNorm and rotation, learned positions and LayerNorm, windows and soft caps,
@@ -97,6 +98,12 @@ python_36 = pytest.mark.skipif(
 @pytest.mark.parametrize("shape", FIRST)
 def test_a_bundle_says_what_the_checkpoint_says(shape, first):
     on_this_python(first, shape)
+
+
+@pytest.mark.parametrize("shape", FIRST)
+def test_beams_are_those_of_transformers_and_scores_a_softmax_in_float64(shape, first):
+    check_beams(first.export(shape))
+    check_score(first.export(shape))
 
 
 @python_36
