@@ -117,7 +117,7 @@ def test_commands_through_a_pipe(talk, path, tmp_path):
     assert "taken back: 'zz'" in err
     with open(file, encoding="utf-8") as opened:
         assert json.load(opened) == {"format": 1, "messages": talked.messages}
-    told = talk(path, ["/load %s\n" % file, "/undo 2\n", "hi\n", "/help\n"], *FOUR)
+    told = talk(path, ["/load %s\n" % file, "/rewind 2\n", "hi\n", "/help\n"], *FOUR)
     assert told[:2] == (0, answers[0] + "\n")
     assert "4 messages are from" not in told[2]
     assert "5 messages are from" in told[2]

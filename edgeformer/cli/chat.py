@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 HELP = """\
 /system TEXT   what the model is told beforehand; without TEXT: what that is
-/undo [N]      take back the last turn, or the last N
+/undo [N]      take back the last turn, or the last N; /rewind is the same
 /reset         forget all but the system message
 /save FILE     write the conversation as JSON
 /load FILE     go on with a saved one
