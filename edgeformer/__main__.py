@@ -15,6 +15,7 @@ VERBS = {
     "doctor": "is this machine fit to run bundles, and what is to be done if not?",
     "prefix": "compute a text once, for all that begins with it",
     "score": "how likely a model finds a text",
+    "drafter": "an n-gram model of a text, to draft with",
     "plan": "will a bundle fit a board's memory?",
     "build": "TensorRT engines of a bundle, for this machine's GPU",
     "bench": "what bundles cost here: times, memory, power, and whether they differ",
