@@ -58,6 +58,8 @@ SHOWN = {"text", "toml", "json"}  # nothing to run
 # Tools of the reader's machine, not ours.
 OTHERS = {
     "apt-get",
+    "bash",
+    "source",
     "dpkg-deb",
     "echo",
     "git",
@@ -187,6 +189,8 @@ def test_each_option_in_the_documents_stands_in_the_help(program):
 
 def test_no_document_speaks_of_an_option_that_no_program_has():
     offered = {"--no-deps", "--only-binary"}  # pip's
+    setup = run(["bash", "jetson_setup.sh", "--help"], ROOT)
+    offered.update(re.findall(r"--[a-z][\w-]*", setup.stdout))
     for program in PROGRAMS:
         offered.update(re.findall(r"--[a-z][\w-]*", help_of(program)))
     for document in DOCUMENTS:
