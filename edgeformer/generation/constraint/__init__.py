@@ -1,4 +1,7 @@
-"""Answers that fit a regular expression or a JSON schema. Needs no numpy until one is asked for."""
+"""Answers that fit a regular expression or a JSON schema. Needs no numpy until one is asked for.
+
+llguidance says what fits, where it has a release for the Python; on 3.6 to 3.9 we do (`own`).
+"""
 
 import json
 import sys
@@ -42,12 +45,17 @@ class Constraints:
     """Makes the constraints of one tokenizer; its vocabulary is made ready with the first."""
 
     def __init__(
-        self, tokenizer: "Optional[Tokenizer]", eos_ids: FrozenSet[int], rows: int
+        self,
+        tokenizer: "Optional[Tokenizer]",
+        eos_ids: FrozenSet[int],
+        rows: int,
+        engine: Optional[str] = None,
     ) -> None:
-        """rows: logits that the model gives."""
+        """rows: logits that the model gives. engine: "llguidance" or "own"; None: by the Python."""
         self._tokenizer = tokenizer
         self._eos_ids = eos_ids
         self._rows = rows
+        self._own = sys.version_info < (3, 10) if engine is None else engine == "own"
         self._ready: Any = None
 
     def start(self, what: Wanted, after_text: bool) -> "Followed":
@@ -64,7 +72,7 @@ class Constraints:
                 raise EdgeformerError(
                     f"a {what.kind} needs a tokenizer, and this bundle has none; leave it out"
                 )
-            engine = _engine_class()
+            engine = _own_engine() if self._own else _llguidance_engine()
             from edgeformer.generation.constraint.vocabulary import Vocabulary
 
             vocabulary = Vocabulary(self._tokenizer, self._eos_ids, self._rows)
@@ -72,12 +80,13 @@ class Constraints:
         return self._ready
 
 
-def _engine_class() -> Any:
-    if sys.version_info < (3, 10):
-        raise EdgeformerError(
-            "a regex or JSON schema needs the package llguidance, which has no release for Python "
-            f"{sys.version_info[0]}.{sys.version_info[1]}; run the bundle on Python 3.10 or newer"
-        )
+def _own_engine() -> Any:
+    from edgeformer.generation.constraint.own import Engine
+
+    return Engine
+
+
+def _llguidance_engine() -> Any:
     try:
         from edgeformer.generation.constraint.llg import Engine
     except ImportError as error:

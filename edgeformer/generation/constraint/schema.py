@@ -18,8 +18,8 @@ _PLAIN |= {"minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "min
 _PLAIN |= {"maxContains", "minProperties", "maxProperties", "$ref", "$id", "$anchor"}
 _PLAIN |= {"$dynamicRef", "$dynamicAnchor", "$recursiveRef", "$recursiveAnchor", "$schema"}
 # They describe; nothing depends on them.
-_NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
-_NOTES |= {"$comment", "$vocabulary", "contentEncoding", "contentMediaType"}
+NOTES = {"title", "description", "default", "examples", "deprecated", "readOnly", "writeOnly"}
+NOTES |= {"$comment", "$vocabulary", "contentEncoding", "contentMediaType"}
 
 Schema = Union[bool, Dict[str, Any]]
 
@@ -76,7 +76,7 @@ def _check(schema: Any, where: str, depth: int) -> None:
                     _check(each, f"{at}: {name!r}", depth + 1)
         elif not isinstance(key, str):
             raise EdgeformerError(f"{where} has the key {key!r}, which is no string")
-        elif key not in _PLAIN and key not in _NOTES:
+        elif key not in _PLAIN and key not in NOTES:
             raise EdgeformerError(
                 f"{where} has the keyword {key!r}, which JSON Schema does not know; correct it, or "
                 "leave it out"

@@ -14,6 +14,7 @@ from edgeformer.generation.constraint import Constraints, wanted
 from edgeformer.generation.stream import Stream
 from edgeformer.text import open_tokenizer
 from tests import bundles
+from tests.generation.constraint import ENGINES
 from tests.generation.constraint.random_model import RandomModel
 from tests.generation.constraint.schemas import COUNT, schema_of
 
@@ -51,9 +52,9 @@ def tokenizer():
     return open_tokenizer(Bundle.open(bundles.ROPE))
 
 
-@pytest.fixture(scope="module")
-def constraints(tokenizer):
-    return Constraints(tokenizer, frozenset([0]), tokenizer.vocab_size)
+@pytest.fixture(scope="module", params=ENGINES)
+def constraints(request, tokenizer):
+    return Constraints(tokenizer, frozenset([0]), tokenizer.vocab_size, request.param)
 
 
 def answer(constraints, tokenizer, index, temperature):
@@ -98,8 +99,8 @@ def test_the_schemas_are_schemas_of_many_kinds():
 
 @pytest.mark.parametrize("level", range(5))
 def test_answers_under_some_schemas_of_each_level_validate(constraints, tokenizer, level):
-    texts = check(constraints, tokenizer, range(40 * level, 40 * level + 40, 10))
-    assert len(set(texts)) > 4
+    texts = check(constraints, tokenizer, range(40 * level, 40 * level + 40, 20))
+    assert len(set(texts)) > 2
 
 
 @pytest.mark.slow

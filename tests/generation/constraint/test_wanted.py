@@ -1,13 +1,9 @@
 """What an answer may be asked to fit, checked before any engine sees it."""
 
-import sys
-
 import pytest
 
-import edgeformer
 from edgeformer import EdgeformerError
 from edgeformer.generation.constraint import Wanted, wanted
-from tests import bundles
 
 
 def test_nothing_asked_for_is_no_constraint():
@@ -58,12 +54,3 @@ def test_a_schema_nested_without_end_is_refused():
 def test_properties_may_be_called_like_anything():
     schema = {"properties": {"tipe": {"type": "string"}, "enumm": True}}
     assert wanted(None, schema).kind == "JSON schema"
-
-
-@pytest.mark.skipif(sys.version_info >= (3, 10), reason="this Python has llguidance")
-def test_an_old_python_is_told_what_it_lacks():
-    with edgeformer.load(bundles.LEARNED, threads=1) as model:
-        with pytest.raises(EdgeformerError, match=r"no release for Python 3\.\d; run the bundle"):
-            model.stream("a", regex="a")
-        with pytest.raises(EdgeformerError, match="'tipe'"):
-            model.stream("a", json_schema={"tipe": 1})
