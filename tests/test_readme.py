@@ -26,6 +26,7 @@ PROGRAMS = [
     "edgeformer check",
     "edgeformer doctor",
     "edgeformer score",
+    "edgeformer drafter",
     "edgeformer info",
     "edgeformer plan",
     "edgeformer build",
