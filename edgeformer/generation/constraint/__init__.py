@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from edgeformer.generation.constraint.follow import Followed
     from edgeformer.text import Tokenizer
 
-INSTALL = 'python -m pip install "llguidance>=1.6"'
+INSTALL = 'python -m pip install "llguidance>=1.9"'
 MOST_PATTERN = 100000  # characters
 
 

@@ -14,6 +14,8 @@ from edgeformer.generation.sampling import Sampler
 from tests import bundles
 from tests.generation.constraint import ENGINES
 
+REPEATS = {"type": "array", "items": {"enum": ["aaa", "aab"]}, "minItems": 6, "maxItems": 6}
+
 
 def use(model, engine):
     rows = model.bundle.manifest.model["vocab_size"]
@@ -208,3 +210,22 @@ def test_a_schema_file_that_is_none_ends_with_status_2(tmp_path, capsys, content
     assert output.out == ""
     assert says in output.err
     assert "Traceback" not in output.err
+
+
+@pytest.mark.parametrize("asked", [{}, {"temperature": 1.0, "seed": 3}])
+def test_a_draft_changes_nothing_of_what_fits(model, asked):
+    drafted = 0
+    for fits in ({"regex": "(abc |def ){20}"}, {"json_schema": REPEATS}):
+        plain = model.generate("abc def abc", draft="off", **fits, **asked)
+        draft = model.generate("abc def abc", draft="lookup", **fits, **asked)
+        assert draft.tokens == plain.tokens
+        assert draft.finish_reason == plain.finish_reason
+        drafted += draft.stats.drafted
+    assert drafted > 0 or asked
+
+
+def test_answers_of_one_prompt_each_fit(model):
+    answers = model.answers("the", n=3, temperature=1.0, seed=5, regex="[a-f]{4}[0-9]{2}")
+    assert len({each.text for each in answers}) > 1
+    for each in answers:
+        assert re.fullmatch("[a-f]{4}[0-9]{2}", each.text)
