@@ -88,7 +88,7 @@ def tokens(
         if output is None:
             start = reuse.take(backend, prompt_ids, chunk)
             output = prefill(backend, prompt_ids, chunk, want, halt, start)
-        steps = steps_for(backend, sampler, limits.last, chunk, drafter, drafted)
+        steps = steps_for(backend, sampler, limits.last, chunk, drafter, drafted, eos_ids)
     else:
         start = reuse.take(backend, prompt_ids, chunk)
         steps = overflow.steps(backend, want, prompt_ids)

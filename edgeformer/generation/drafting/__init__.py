@@ -32,7 +32,7 @@ class Rate:
 
     MOST = 32.0  # counts that are remembered
 
-    def __init__(self, before: float, weight: float = 3.0) -> None:
+    def __init__(self, before: float, weight: float = 2.0) -> None:
         self._hits, self._all = before * weight, weight
 
     @property

@@ -10,13 +10,13 @@ BITS = 32  # of a token in a key: numbers need less memory than tuples, and no g
 # and mere repetitions of a word differ in this length, and each stream counts its own shares.
 CLASSES = (
     (1, 0.1),
-    (2, 0.25),
-    (3, 0.4),
-    (4, 0.5),
-    (6, 0.65),
-    (9, 0.8),
-    (14, 0.88),
-    (1 << 30, 0.93),
+    (2, 0.3),
+    (3, 0.5),
+    (4, 0.65),
+    (6, 0.8),
+    (9, 0.88),
+    (14, 0.92),
+    (1 << 30, 0.95),
 )
 
 

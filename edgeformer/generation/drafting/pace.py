@@ -24,8 +24,8 @@ class Cost(NamedTuple):
 # SmolLM2-135M on an AMD EPYC, one and two threads, 100 rows (docs/drafting.md). By dialect and
 # precision; smaller models have cheaper steps of several tokens, so that this errs towards caution.
 MEASURED: Dict[Tuple[str, str], Cost] = {
-    ("ort", "fp32"): Cost(2.2, 0.13, 16),
-    ("ort", "n8"): Cost(1.25, 0.2, 16),
+    ("ort", "fp32"): Cost(2.1, 0.135, 16),
+    ("ort", "n8"): Cost(1.15, 0.14, 16),
     ("ort", "n4"): Cost(1.3, 0.26, 16),
     ("portable", "fp32"): Cost(1.16, 0.07, 16),
     ("portable", "int8-dynamic"): Cost(1.4, 0.13, 16),

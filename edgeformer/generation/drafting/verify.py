@@ -1,7 +1,7 @@
 """Steps of a stream: one token at a time, or a draft at once, with the same tokens in the end."""
 
 from time import perf_counter
-from typing import Callable, List, Optional, Sequence
+from typing import Callable, Collection, List, Optional, Sequence
 
 import numpy as np
 
@@ -78,11 +78,13 @@ class DraftSteps(PlainSteps):
         chunk: int,
         margin: Optional[Margin],
         done: Drafted,
+        end_ids: Collection[int] = (),
     ) -> None:
         """`last`: the position of the stream's last token. `margin`: how far a greedy choice lies
         before the next best; None where tokens are drawn, or come as tokens."""
         super().__init__(backend, want)
         self._drafter, self._last, self._margin, self._done = drafter, last, margin, done
+        self._end_ids = end_ids
         self._cost = cost_of(backend)
         self._most = min(self._cost.most, chunk)
         # Where steps of several tokens give the bits of steps of one, nothing is ever tied.
@@ -132,6 +134,10 @@ class DraftSteps(PlainSteps):
         if count == 0:
             return self._single(ids)
         draft = self._drafter.draft(count)
+        for index, token in enumerate(draft):
+            if token in self._end_ids:  # nothing follows it, and its own row is for nobody
+                del draft[index:]
+                break
         if not draft:
             return self._single(ids)
         tokens = [ids[-1], *draft]
@@ -195,10 +201,11 @@ def steps_for(
     chunk: int,
     drafter: Optional[Drafter],
     done: Optional[Drafted],
+    end_ids: Collection[int] = (),
 ) -> PlainSteps:
     """How a stream's steps are run. `last`: the position of its last token."""
     want = "token" if sampler is None else "logits"
     if drafter is None:
         return PlainSteps(backend, want)
     margin = sampler.margin if sampler is not None and sampler.greedy else None
-    return DraftSteps(backend, want, drafter, last, chunk, margin, done or Drafted())
+    return DraftSteps(backend, want, drafter, last, chunk, margin, done or Drafted(), end_ids)

@@ -102,6 +102,19 @@ def test_an_end_token_inside_a_draft_ends_the_stream_and_leaves_no_row_behind_it
     assert model.cached_ids == prompt + text[:before]
 
 
+def test_a_draft_ends_before_an_end_token(model):
+    """Nothing that follows it is of use, and its own row is not either."""
+    prompt = PROMPTS[1]
+    _, steps = streamed(model, prompt, max_new_tokens=12)
+    text = tokens(steps)
+    end = text[6]
+    before = text.index(end)
+    args = model.backend, prompt, SamplingParams(), frozenset([end]), 30, 16
+    stream = Stream(*args, drafter=Told(prompt + text))
+    assert [step.token for step in stream] == text[: before + 1]
+    assert stream.stats.drafted == stream.stats.accepted == before - 1
+
+
 def test_a_stop_string_inside_a_draft_ends_the_text_before_it(model):
     prompt = PROMPTS[1]
     _, steps = streamed(model, prompt, max_new_tokens=14)
@@ -201,6 +214,7 @@ def test_a_draft_is_as_long_as_it_pays():
     cost = MEASURED["ort", "n8"]
     assert best_length([0.1] * 15, cost, 0.0) == 0
     assert 1 <= best_length([0.6] * 15, cost, 0.0) <= 5
+    assert best_length([0.6] * 15, cost, 0.0) < best_length([0.8] * 15, cost, 0.0)
     assert best_length([0.99] * 15, cost, 0.0) == 15
     assert best_length([], cost, 0.0) == 0
 
