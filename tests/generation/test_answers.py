@@ -134,3 +134,14 @@ def test_answers_that_outgrow_the_cache_are_those_of_their_seeds_too():
         for each in found:
             alone = model.generate(PROMPT, seed=each.stats.seed, reuse=False, **asked)
             assert alone.tokens == each.tokens
+
+
+def test_drafts_change_no_answer_of_several():
+    asked = {"temperature": 0.3, "max_new_tokens": 40, "draft": "lookup"}
+    prompt = [7, 8, 9, 10, 11] * 5
+    with edgeformer.load(bundles.ROPE, threads=1) as model:
+        found = model.answers(prompt, n=3, seed=1, **asked)
+        assert sum(each.stats.drafted for each in found) > 0
+        for each in found:
+            alone = model.generate(prompt, seed=each.stats.seed, reuse=False, **asked)
+            assert alone.tokens == each.tokens

@@ -162,3 +162,18 @@ def test_an_answer_whose_deadline_came_at_the_prompt_is_empty():
         assert (answer.text, answer.tokens, answer.finish_reason) == ("", (), "deadline")
         assert answer.stats.new_tokens == 0
         assert len(model.generate("the cat", max_new_tokens=3).tokens) == 3
+
+
+def test_a_cancel_or_a_deadline_ends_drafted_and_endless_answers_too():
+    with edgeformer.load(bundles.ROPE, threads=1) as model:
+        model._eos_ids = frozenset()
+        for asked in ({"draft": "lookup"}, {"overflow": "shift"}):
+            stream = model.stream([7, 8, 9] * 6, temperature=0.2, **asked)
+            taken = [next(stream) for _ in range(9)]
+            stream.cancel()
+            assert (list(stream), stream.finish_reason) == ([], "cancelled")
+            assert stream.stats.new_tokens == len(taken)
+        endless = model.generate([7, 8, 9], overflow="shift", deadline_s=0.3)
+        assert endless.finish_reason == "deadline"
+        wanted = model.generate("the cat", max_new_tokens=5, reuse=False).tokens
+        assert model.generate("the cat", max_new_tokens=5).tokens == wanted

@@ -100,6 +100,22 @@ def test_0_asks_for_the_token_alone_and_none_for_nothing():
         assert (plain.logprobs, plain.top) == ((), ())
 
 
+@pytest.mark.parametrize("sampling", [{}, {"temperature": 0.3, "seed": 5}])
+def test_drafted_tokens_have_theirs_too(sampling):
+    asked = dict(sampling, max_new_tokens=40, logprobs=2, forced_tokens=[12, 13, 14] * 8)
+    with edgeformer.load(bundles.ROPE, threads=1) as model:
+        prompt = [7, 8, 9, 10, 11] * 5
+        plain = model.generate(prompt, **asked)
+        drafted = model.generate(prompt, draft="lookup", **asked)
+        assert drafted.stats.accepted > 0
+        assert len(drafted.logprobs) == len(drafted.top) == len(drafted.tokens)
+        if not sampling:  # where a draft changes which number of the seed a token takes
+            assert drafted.tokens == plain.tokens
+            assert drafted.logprobs == pytest.approx(plain.logprobs, rel=1e-3, abs=1e-3)
+        score = model.score(drafted.tokens, after=prompt)
+        assert drafted.logprobs == pytest.approx(score.logprobs[len(prompt) :], rel=1e-3, abs=1e-3)
+
+
 def test_an_equal_logit_at_the_top_gives_the_token_that_greedy_gives():
     logits = np.zeros(1000, np.float32)
     logits[[7, 900]] = 3.0
