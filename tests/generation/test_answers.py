@@ -2,6 +2,9 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
 
 import onnxruntime
 import pytest
@@ -9,7 +12,7 @@ import pytest
 import edgeformer
 from edgeformer import EdgeformerError
 from tests import bundles
-from tests.test_cli import run
+from tests.test_cli import SLOW, environment, run
 
 FUSED_RUNS = int(onnxruntime.__version__.split(".")[1]) >= 24
 PATHS = [bundles.ROPE] + ([bundles.FUSED] if FUSED_RUNS else [])
@@ -145,3 +148,19 @@ def test_drafts_change_no_answer_of_several():
         for each in found:
             alone = model.generate(prompt, seed=each.stats.seed, reuse=False, **asked)
             assert alone.tokens == each.tokens
+
+
+def test_ctrl_c_ends_all_answers_and_keeps_what_came():
+    words = ["generate", bundles.ROPE, "5 6", "--ids", "-n", "3", "--temperature", "1"]
+    child = subprocess.Popen(
+        [sys.executable, "-c", SLOW % 0.05, *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    )
+    first = child.stdout.read(1)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=30)
+    assert (child.returncode, b"Traceback" in err, b"---" in out) == (130, False, False)
+    assert 0 < len((first + out).split()) < 80
+    assert err.count(b"cancelled: 2 prompt") == 1
