@@ -171,6 +171,8 @@ failed() { # STATUS OUTPUT COMMAND...
     local status=$1 out=$2 hint=""
     shift 2
     case $out in
+        *"not yet valid"*) hint="the clock is wrong, which certificates are checked by: sudo timedatectl set-ntp true, or date -s" ;;
+        *"Could not get lock"*) hint="another apt is running, after a first boot for some minutes: wait for it" ;;
         *"No space left"*) hint="the disk is full: make room (df -h, sudo apt-get clean)" ;;
         *"ould not resolve"* | *"emporary failure"* | *"NewConnectionError"* | *"nreachable"* | *"Could not find a version"*)
             hint="no network? On a PC: bash jetson_setup.sh --make-offline DIR; here: --offline DIR" ;;
@@ -349,11 +351,12 @@ apt_wanted() {
 }
 apt_is_done() { [ -z "$(apt_wanted)" ]; }
 apt_why() { say "from apt: a venv, headers and a compiler for pycuda, TensorRT's Python module, CUDA if it is not here"; }
-apt_plan() { say "apt-get update; apt-get install -y $(apt_wanted | tr '\n' ' ')"; }
+apt_plan() { say "dpkg --configure -a; apt-get update; apt-get install -y $(apt_wanted | tr '\n' ' ')"; }
 apt_do() {
     local names
     mapfile -t names < <(apt_wanted)
     [ -z "$OFFLINE" ] || die "these come from apt, which needs a network once: ${names[*]}"
+    run as_root dpkg --configure -a # what an apt that lost its power left
     run as_root apt-get update
     run as_root apt-get install -y --no-install-recommends "${names[@]}"
     apt_is_done || die "apt-get installed not all of: ${names[*]}"

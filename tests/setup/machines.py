@@ -60,7 +60,9 @@ done_with
 """,
     "dpkg-query": """grep -qx "$3" "$R/packages" 2>/dev/null || exit 1; echo "install ok installed"
 """,
-    "apt-get": """[ -z "$FAKE_OFFLINE" ] || { echo "Temporary failure resolving"; exit 100; }
+    "dpkg": "done_with\n",
+    "apt-get": """[ -z "$FAKE_APT" ] || { echo "$FAKE_APT"; exit 100; }
+[ -z "$FAKE_OFFLINE" ] || { echo "Temporary failure resolving"; exit 100; }
 [ "$1" != install ] || for name in "${@:4}"; do
 grep -qx "$name" "$R/packages" 2>/dev/null || echo "$name" >>"$R/packages"; done
 done_with
@@ -119,7 +121,7 @@ class Machine:
             executable(programs, name, BEGIN + text)
         executable(self.folder, "venv-python", VENV_PYTHON)
 
-    def run(self, *options, **environment):
+    def run(self, *options, stdin=subprocess.DEVNULL, **environment):
         """(status, output) of one run. KILL="before 7": see BEGIN."""
         with open(self.path("calls"), "w"):
             pass
@@ -136,7 +138,7 @@ class Machine:
             ["bash", SCRIPT, "--venv", self.venv, *options],
             env=own,
             cwd=self.folder,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             start_new_session=True,  # which KILL ends

@@ -159,6 +159,15 @@ def _tensorrt_version(machine: Machine, probe: Probe) -> Finding:
             machine.pip("").replace(" install ", " uninstall tensorrt") + " && "
             "sudo apt install --reinstall python3-libnvinfer",
         )
+    beside = ".".join(library(machine, "nvinfer")[0].split(".")[:3])
+    if beside.count(".") == 2 and not same_release(probe.version, beside):
+        return Finding(
+            "tensorrt module",
+            PROBLEM,
+            f"tensorrt {probe.version} beside the library of {beside}",
+            "an engine of the one is refused by the other, with an assertion about version tags",
+            "sudo apt install --reinstall python3-libnvinfer libnvinfer-bin",
+        )
     return Finding("tensorrt module", OK, f"tensorrt {probe.version}")
 
 
@@ -254,6 +263,8 @@ def _install(machine: Machine, package: str) -> str:
 def _ended(name: str, probe: Probe) -> str:
     if probe.died == "timeout":
         return f"{name} did not answer within {probe.seconds:.0f} s"
+    if probe.died == "SIGKILL":
+        return f"{name} was killed: the kernel does that where memory ends"
     if probe.died:
         return f"{name} dies of {probe.died}" + (f": {_last(probe.words)}" if probe.words else "")
     if missing(probe, name):

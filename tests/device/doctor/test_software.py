@@ -92,6 +92,14 @@ PROBES = {
             "nvidia-jetpack",
         ),
     ),
+    "a tensorrt out of step with its library": (
+        {"tensorrt": telling(version="8.2.3.0", path="/usr/lib")},
+        ("tensorrt module", "problem", "8.2.3.0 beside the library of 8.2.1", "reinstall"),
+    ),
+    "a library for which there is no memory": (
+        {"jinja2": "kill -KILL $$"},
+        ("jinja2", "note", "where memory ends", "jinja2"),
+    ),
     "no tensorrt": (
         {"tensorrt": absent("tensorrt")},
         ("tensorrt module", "problem", "not installed", "python3-libnvinfer"),
