@@ -37,10 +37,11 @@ def check(arguments: argparse.Namespace) -> None:
             if getattr(arguments, option) is not None:
                 name = option.replace("_", "-")
                 raise EdgeformerError(f"--{name} is for beams: add --beams")
-    elif arguments.regex is not None or arguments.json_schema is not None:
-        raise EdgeformerError(
-            "--beams and --regex or --json-schema do not go together; leave out one"
-        )
+        return
+    for option in ("regex", "json_schema", "draft"):
+        if getattr(arguments, option) is not None:
+            name = option.replace("_", "-")
+            raise EdgeformerError(f"--beams and --{name} do not go together; leave out one of them")
 
 
 def beams(model: "Model", arguments: argparse.Namespace, asked: Dict[str, Any]) -> int:

@@ -213,6 +213,7 @@ def test_the_command_gives_the_best_and_as_json_the_scores():
     [
         (["--length-penalty", "2"], b"add --beams"),
         (["--beams", "2", "--regex", "a"], b"do not go together"),
+        (["--beams", "2", "--draft", "lookup"], b"do not go together"),
         (["--beams", "2", "--temperature", "1"], b"no temperature"),
     ],
 )
