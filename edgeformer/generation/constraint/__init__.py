@@ -3,7 +3,6 @@
 llguidance says what fits, where it has a release for the Python; on 3.6 to 3.9 we do (`own`).
 """
 
-import json
 import sys
 from typing import TYPE_CHECKING, Any, FrozenSet, NamedTuple, Optional
 
@@ -31,13 +30,15 @@ def wanted(regex: Optional[str], json_schema: Any) -> Optional[Wanted]:
     if json_schema is not None:
         from edgeformer.generation.constraint.schema import read_schema
 
-        return Wanted("JSON schema", json.dumps(read_schema(json_schema), allow_nan=False))
+        return Wanted("JSON schema", read_schema(json_schema))
     if regex is None:
         return None
     if not isinstance(regex, str):
         raise EdgeformerError(f"regex is {type(regex).__name__}; it must be a string")
     if len(regex) > MOST_PATTERN:
         raise EdgeformerError(f"the regex has {len(regex)} characters, the limit is {MOST_PATTERN}")
+    if any("\ud800" <= each < "\ue000" for each in regex):
+        raise EdgeformerError("the regex holds half of a surrogate pair, which no text has")
     return Wanted("regex", regex)
 
 

@@ -118,13 +118,23 @@ class Graph:
         self.by_nothing[node].append(end)
 
     def _alive(self, alphabet: FrozenSet[int]) -> List[bool]:
+        """From the ends backwards; a node is looked at again when one that it leads to lives."""
+        before: List[List[int]] = [[] for _ in self.is_end]
+        for node, ways in enumerate(self.by_byte):
+            for _, _, to in ways:
+                before[to].append(node)
+            for to in self.by_nothing[node]:
+                before[to].append(node)
+            for name, to in self.by_rule[node]:
+                before[to].append(node)
+                before[self.starts[name]].append(node)
         alive = list(self.is_end)
-        grown = True
-        while grown:
-            grown = False
-            for node in reversed(range(len(alive))):
+        waiting = list(self.ends.values())
+        while waiting:
+            for node in before[waiting.pop()]:
                 if not alive[node] and self._reaches(node, alive, alphabet):
-                    alive[node] = grown = True
+                    alive[node] = True
+                    waiting.append(node)
         return alive
 
     def _reaches(self, node: int, alive: List[bool], alphabet: FrozenSet[int]) -> bool:

@@ -24,8 +24,8 @@ NOTES |= {"$comment", "$vocabulary", "contentEncoding", "contentMediaType"}
 Schema = Union[bool, Dict[str, Any]]
 
 
-def read_schema(given: Union[str, Schema]) -> Dict[str, Any]:
-    """The schema as an object with keywords that JSON Schema has; a text is parsed as JSON."""
+def read_schema(given: Union[str, Schema]) -> str:
+    """The JSON text of the schema: an object with keywords that JSON Schema has."""
     if isinstance(given, str):
         try:
             given = json.loads(given, object_pairs_hook=_no_key_twice, parse_constant=_refuse)
@@ -36,7 +36,14 @@ def read_schema(given: Union[str, Schema]) -> Dict[str, Any]:
     _check(given, "the JSON schema", 0)
     if given is False:
         raise EdgeformerError("the JSON schema is false: no answer fits it")
-    return {} if given is True else given
+    try:
+        written = json.dumps({} if given is True else given, ensure_ascii=False, allow_nan=False)
+        written.encode("utf-8")
+    except UnicodeEncodeError:
+        raise EdgeformerError("the JSON schema holds half of a surrogate pair") from None
+    except (TypeError, ValueError, RecursionError) as error:
+        raise EdgeformerError(f"the JSON schema holds what JSON cannot: {error}") from None
+    return written
 
 
 def _no_key_twice(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
@@ -50,6 +57,33 @@ def _no_key_twice(pairs: List[Tuple[str, Any]]) -> Dict[str, Any]:
 
 def _refuse(literal: str) -> None:
     raise EdgeformerError(f"the JSON schema holds {literal}, which is not JSON")
+
+
+def _anything(value: Any) -> bool:
+    return True
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _texts(value: Any) -> bool:
+    return isinstance(value, list) and all(map(_text, value))
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _count(value: Any) -> bool:
+    return _number(value) and value >= 0 and value % 1 == 0
+
+
+_IS = dict.fromkeys(("pattern", "format", "$ref", "$id", "$anchor", "$schema"), _text)
+_IS.update({key: _number for key in _PLAIN if "inimum" in key or "aximum" in key})
+_IS.update({key: _count for key in _PLAIN if key.startswith(("min", "max")) and key not in _IS})
+_IS.update(required=_texts, multipleOf=_number, enum=lambda value: isinstance(value, list))
+_IS["type"] = lambda value: _text(value) or _texts(value)
 
 
 def _check(schema: Any, where: str, depth: int) -> None:
@@ -76,6 +110,8 @@ def _check(schema: Any, where: str, depth: int) -> None:
                     _check(each, f"{at}: {name!r}", depth + 1)
         elif not isinstance(key, str):
             raise EdgeformerError(f"{where} has the key {key!r}, which is no string")
+        elif key in _PLAIN and not _IS.get(key, _anything)(value):
+            raise EdgeformerError(f"{at} is {str(value)[:60]!r}, which it cannot be")
         elif key not in _PLAIN and key not in NOTES:
             raise EdgeformerError(
                 f"{where} has the keyword {key!r}, which JSON Schema does not know; correct it, or "

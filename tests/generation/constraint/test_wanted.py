@@ -1,5 +1,7 @@
 """What an answer may be asked to fit, checked before any engine sees it."""
 
+import re
+
 import pytest
 
 from edgeformer import EdgeformerError
@@ -23,6 +25,8 @@ def test_a_schema_is_a_dict_a_boolean_or_json_text():
         ("a", {}, "one of the two"),
         (7, None, "regex is int"),
         ("a" * 100001, None, "100001 characters"),
+        ("a\ud800", None, "surrogate"),
+        (None, '{"minItems": 1e999}', "minItems is 'inf'"),
         (None, "{", "not JSON"),
         (None, "[1]", "is list, not an object"),
         (None, 7, "is int, not an object"),
@@ -41,6 +45,25 @@ def test_a_schema_is_a_dict_a_boolean_or_json_text():
 def test_what_cannot_be_asked_for_is_named(regex, schema, says):
     with pytest.raises(EdgeformerError, match=says):
         wanted(regex, schema)
+
+
+KEYWORDS = (
+    "type enum required pattern format minimum exclusiveMaximum multipleOf minItems maxLength $ref"
+)
+
+
+@pytest.mark.parametrize("keyword", KEYWORDS.split())
+def test_a_keyword_of_another_kind_is_named(keyword):
+    with pytest.raises(EdgeformerError, match=re.escape(keyword) + " is"):
+        wanted(None, {keyword: {}})
+
+
+@pytest.mark.parametrize(
+    "schema", [{"const": "\ud800"}, {"const": {1, 2}}, {"enum": [float("nan")]}]
+)
+def test_a_value_that_json_does_not_have_is_refused(schema):
+    with pytest.raises(EdgeformerError, match="the JSON schema holds"):
+        wanted(None, schema)
 
 
 def test_a_schema_nested_without_end_is_refused():
