@@ -229,3 +229,12 @@ def test_answers_of_one_prompt_each_fit(model):
     assert len({each.text for each in answers}) > 1
     for each in answers:
         assert re.fullmatch("[a-f]{4}[0-9]{2}", each.text)
+
+
+def test_an_end_token_with_a_text_writes_none_in_an_answer(model, engine):
+    (end,) = model.tokenizer.encode("a")
+    follows = Constraints(model.tokenizer, frozenset([end]), 280, engine).start(
+        wanted("[ab]{2}", None), True
+    )
+    assert not follows.mask([])[end]
+    assert follows.mask([]).any()
