@@ -1,7 +1,7 @@
 # What a person types in this repository. `make help` lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo real-model bench-quick test test-arm64 test-rtx test-standin test-slow test-all lint clean host-env
+.PHONY: help demo real-model bench-quick test test-arm64 test-matrix test-rtx test-standin test-slow test-all lint clean host-env
 
 PROMPT ?= It is a truth universally acknowledged, that
 QUESTION ?= What is the capital of France?
@@ -91,6 +91,9 @@ test-arm64: host-env  ## run bundles and the device half's tests on an emulated 
 	EDGEFORMER_ARM64=1 $(host_pytest) --dist=loadfile tests/arm64 && \
 	echo '==> arm64: tests of the device half' >&2 && \
 	.venv-arm64/python -m pytest -q -m "not slow" -p no:cacheprovider $(ON_ARM64)
+
+test-matrix: host-env  ## run tests of the device half on Python 3.6 to 3.13, libraries old and new
+	@.venv/bin/python -m tests.matrix
 
 bench-quick: host-env  ## measure the presets up to 15M here: a table, and bundles/ladder.html
 	@mkdir -p bundles

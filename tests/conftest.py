@@ -35,7 +35,7 @@ HOST_ONLY = [
 ]
 
 collect_ignore = []
-if sys.version_info < (3, 10):
+if sys.version_info < (3, 10) or os.environ.get("EDGEFORMER_DEVICE_ONLY"):
     collect_ignore = [os.path.join(HERE, name) for name in HOST_ONLY]
 
 
