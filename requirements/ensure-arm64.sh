@@ -57,15 +57,15 @@ private_apt "$part/apt-arm64" arm64 update || not_run "apt-get has no arm64 pack
 private_apt "$part/apt-arm64" arm64 --download-only install python3 libgomp1 'libstdc++6' ||
     not_run "apt-get has no arm64 Python here."
 for deb in "$part"/apt-arm64/cache/archives/*.deb; do
-    dpkg-deb -x "$deb" "$part/root" # what it holds; none of its scripts is run
+    dpkg-deb -x "$deb" "$part/system" # what it holds; none of its scripts is run
 done
-[ -e "$part/root/lib" ] || ln -s usr/lib "$part/root/lib" # Debian's scripts would have
+[ -e "$part/system/lib" ] || ln -s usr/lib "$part/system/lib" # Debian's scripts would have
 
 printf '%s\n' '#!/bin/sh' \
     'here=$(dirname "$(readlink -f "$0")")' \
     'PYTHONPATH=$here/packages${PYTHONPATH:+:$PYTHONPATH}' \
-    'QEMU_CPU=cortex-a57 QEMU_LD_PREFIX=$here/root; export PYTHONPATH QEMU_CPU QEMU_LD_PREFIX' \
-    'exec "$here/qemu-aarch64" "$here/root/usr/bin/python3" "$@"' >"$part/python"
+    'QEMU_CPU=cortex-a57 QEMU_LD_PREFIX=$here/system; export PYTHONPATH QEMU_CPU QEMU_LD_PREFIX' \
+    'exec "$here/qemu-aarch64" "$here/system/usr/bin/python3" "$@"' >"$part/python"
 chmod +x "$part/python"
 
 version=$("$part/python" -c 'import sys; print("%d%d" % sys.version_info[:2])') ||
