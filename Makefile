@@ -28,7 +28,7 @@ py36_too := requirements/ensure.sh py36 || [ $$? = 75 ]
 or_no_slow_test := || { rc=$$?; [ $$rc = 5 ] || exit $$rc; }
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*  ## /  make \1\t/p' Makefile | expand -t 18
+	@sed -n 's/^\([a-z0-9-]*\):.*  ## /  make \1\t/p' Makefile | expand -t 18
 
 demo: $(BUNDLE)/manifest.json  ## export the shipped model, then stream text from it (PROMPT="...")
 	@printf '==> python -m edgeformer generate %s "%s"\n' $(BUNDLE) "$$PROMPT" >&2
