@@ -208,7 +208,7 @@ pip_install() {
 coretype() { if [ "$NAME" = r32 ]; then echo ARMV8; else echo "${OPENBLAS_CORETYPE:-}"; fi; }
 wheels() { if [ -d "$OFFLINE/$NAME" ]; then echo "$OFFLINE/$NAME"; else echo "$OFFLINE"; fi; }
 
-# NAME==VERSION of what Python sees and of which every file is there in its size: a pip that lost
+# NAME==VERSION of what Python sees and of which every file is there in its length: a pip that lost
 # its power leaves packages that it takes for installed. With `sweep` these are taken off its list.
 WHOLE='
 import csv, os, re, shutil, sys
@@ -223,8 +223,10 @@ for folder in sys.path:
             try:
                 with open(os.path.join(path, "RECORD"), encoding="utf-8") as file:
                     rows = [row for row in csv.reader(file) if len(row) == 3 and row[2]]
-                sizes = [os.path.getsize(os.path.join(folder, row[0])) for row in rows]
-                whole = bool(rows) and sizes == [int(row[2]) for row in rows]
+                # pip compiles anew what a wheel has compiled, such as numpy 1.26
+                rows = [row for row in rows if not row[0].endswith(".pyc")]
+                left = [int(r[2]) - os.path.getsize(os.path.join(folder, r[0])) for r in rows]
+                whole = bool(left) and max(left) <= 0
             except (OSError, ValueError):
                 whole = False
         if whole:
