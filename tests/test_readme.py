@@ -49,6 +49,7 @@ PROGRAMS = [
     "benchmarks.peers run",
     "benchmarks.peers show",
     "benchmarks/compare.py",
+    "benchmarks/drafting.py",
     "benchmarks/presets.py",
     "benchmarks/selftest.py",
     "tests.tiers",

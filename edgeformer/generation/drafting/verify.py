@@ -18,7 +18,7 @@ Margin = Callable[[np.ndarray, Sequence[int]], float]
 # Logits of one token differ from those of several at once by rounding: in float32 by 6e-5 of 20 in
 # SmolLM2-135M. Two tokens nearer to each other than this, relative to the largest logit, are a tie,
 # which only the steps of plain decoding may break.
-ROUNDING = 2e-5
+ROUNDING = 1e-5
 
 
 def refuse_rounding(backend: Backend) -> None:
