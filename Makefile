@@ -1,7 +1,7 @@
 # What a person types in this repository. `make help` lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo real-model bench-quick test test-arm64 test-matrix test-rtx test-standin test-slow test-all lint clean host-env
+.PHONY: help demo dist board real-model bench-quick test test-arm64 test-matrix test-rtx test-standin test-slow test-all lint clean host-env
 
 PROMPT ?= It is a truth universally acknowledged, that
 QUESTION ?= What is the capital of France?
@@ -49,6 +49,15 @@ real-model: host-env  ## download SmolLM2-135M-Instruct (93 MB), export, chat (Q
 	@$(ensure_py36); \
 	echo '==> the same on Python 3.6, .venv36' >&2; \
 	EDGEFORMER_REAL=1 .venv36/bin/python -m pytest -q tests/real
+
+dist: host-env  ## build the wheel, one for every Python and processor
+	@rm -f dist/edgeformer-*.whl
+	@SOURCE_DATE_EPOCH=315532800 .venv/bin/python -m pip --disable-pip-version-check wheel -q \
+	    --no-deps --no-build-isolation -w dist .
+	@ls -l dist/edgeformer-*.whl >&2
+
+board: dist $(BUNDLE)/manifest.json  ## pack wheel, setup script and the demo bundle for a board
+	@requirements/pack-board.sh $(BUNDLE)
 
 host-env:
 	@requirements/ensure.sh host
