@@ -75,8 +75,7 @@ class StopText:
                 found = borders[found - 1]
             found += stop[found] == character
             if found == len(stop):
-                complete = max(complete, found)
-                found = borders[found - 1]
+                complete = max(complete, found)  # and all begins anew
             self._found[index] = found
         return complete
 

@@ -49,6 +49,11 @@ def test_the_first_stop_to_be_complete_ends_the_text():
     assert run(["END", "STOP"], ["a END b STOP"]) == (["a "], "", True)
 
 
+def test_of_two_that_are_complete_at_once_the_longer_one_ends_the_text():
+    for stops in (["bc", "abc"], ["abc", "bc"]):
+        assert run(stops, ["xab", "c"]) == (["x", ""], "", True)
+
+
 @pytest.mark.parametrize("stops", [["ab"], ["aab", "ba"], ["abab", "bb"], ["abba", "bb"], ["b"]])
 def test_the_result_does_not_depend_on_where_tokens_are_cut(stops):
     for text in map("".join, itertools.product("ab", repeat=7)):
