@@ -95,8 +95,7 @@ def tokens(
         output = steps.begin(prompt_ids, halt, start)
     if output is None:
         return
-    if overflow is None:  # else the rows of the prompt do not stay
-        reuse.computed(mine, output)
+    reuse.computed(mine, output)
     try:
         for token, reason in _chosen(
             steps, output, list(prompt_ids), sampler, eos_ids, limits, halt

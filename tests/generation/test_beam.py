@@ -35,6 +35,7 @@ class Table(ScriptedBackend):
         super().__init__(len(PROMPT))
         self.seed = seed
         self.rows = []
+        self.written = 0
 
     def step(self, token_ids, positions, rows, want="logits"):
         assert list(positions) == list(range(len(self.rows), len(self.rows) + len(token_ids)))
@@ -55,6 +56,7 @@ class Table(ScriptedBackend):
 
     def write_rows(self, rows, token_ids=()):
         assert rows.positions.tolist() == list(range(len(self.rows), len(self.rows) + len(rows[0])))
+        self.written += len(rows.positions)
         self.rows += [int(value) for value in rows.values[0, :, 0]]
 
 
@@ -105,6 +107,15 @@ def test_each_token_of_a_beam_is_computed_once():
     backend = Table(1)
     searched(backend, Rules(5), ends=(), max_new_tokens=9)
     assert sorted(map(len, backend.calls)) == [1] * (1 + 8 * 5 - (5 - VOCABULARY)) + [2]
+
+
+def test_rows_that_the_cache_still_holds_are_not_written_again():
+    one = Table(1)
+    searched(one, Rules(1), ends=(), max_new_tokens=30)
+    assert one.written == 0
+    four = Table(1)
+    searched(four, Rules(4), ends=(), max_new_tokens=30)
+    assert 0 < four.written < 30 * 4 * 30 / 4  # all of them: half as many as 30 * 4 * 30
 
 
 def test_early_stopping_ends_with_as_many_answers_as_beams():

@@ -51,6 +51,8 @@ def test_the_likeliest_come_first_and_of_equal_ones_the_lowest_id():
     found = likeliest(logprobs, 4)
     assert found == ((1, -1.0), (3, -1.0), (6, -1.0), (8, -1.0))
     assert likeliest(logprobs, 0) == ()
+    levels = np.repeat([-2.0, -1.0], 150)
+    assert [token for token, _ in likeliest(levels, 300)] == [*range(150, 300), *range(150)]
     assert len(likeliest(logprobs, 10**6)) == 500
     assert likeliest(np.array([-5.0, -4.0]), 2) == ((1, -4.0), (0, -5.0))
 
