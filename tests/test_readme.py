@@ -74,6 +74,7 @@ OTHERS = {
     "rm",
     "export",
     "sudo",
+    "tar",
 }
 
 
