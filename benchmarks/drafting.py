@@ -142,7 +142,9 @@ def _told(summary: Dict[str, Any]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(description="Plain and drafted streams in turns.")
+    made = argparse.ArgumentParser(
+        prog="python benchmarks/drafting.py", description="Plain and drafted streams in turns."
+    )
     add = made.add_argument
     add("bundle", metavar="BUNDLE")
     add("--draft", default="lookup", help="as of generate (default: lookup)")
