@@ -12,6 +12,7 @@ import pytest
 
 import edgeformer
 from edgeformer import EdgeformerError
+from edgeformer.cli import console
 from tests import bundles
 from tests.test_cli import SLOW, environment, run
 
@@ -101,6 +102,13 @@ def test_a_text_of_100000_characters_is_scored_in_windows():
 )
 def test_bytes_that_are_no_utf8_are_refused_by_place(verb, raw, named):
     refused(run(verb, bundles.ROPE, "-", stdin=raw), named)
+
+
+@pytest.mark.parametrize("verb", ["generate", "score", "prefix"])
+def test_more_than_16_mb_of_stdin_are_refused_at_once(verb, tmp_path):
+    more = ["-o", str(tmp_path / "rows")] if verb == "prefix" else []
+    raw = b"a" * (console.MOST_BYTES + 1)
+    refused(run(verb, bundles.ROPE, "-", *more, stdin=raw), b"more than 16777216 bytes")
 
 
 @pytest.mark.parametrize("text", ["\ud800", "a\udfff", "\ud83d x \udc68"])

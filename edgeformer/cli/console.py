@@ -9,6 +9,8 @@ from typing import List, Union
 
 from edgeformer.errors import EdgeformerError
 
+MOST_BYTES = 16 << 20  # of stdin: far more than any cache holds
+
 
 def parser(verb: str, description: str) -> argparse.ArgumentParser:
     """A parser that knows the bundle; no abbreviations, so that options can be added later."""
@@ -70,7 +72,10 @@ def standard_input() -> str:
     """All of stdin, without its last line break."""
     if sys.stdin is None:
         raise EdgeformerError("standard input is closed; give the prompt as an argument")
-    text = decoded(sys.stdin.buffer.read(), "standard input")
+    raw = sys.stdin.buffer.read(MOST_BYTES + 1)
+    if len(raw) > MOST_BYTES:
+        raise EdgeformerError(f"standard input has more than {MOST_BYTES} bytes; give a part of it")
+    text = decoded(raw, "standard input")
     return text[:-1] if text.endswith("\n") else text
 
 

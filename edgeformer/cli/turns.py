@@ -61,7 +61,9 @@ class Turns:
         if self.terminal:
             sys.stderr.write(mark)
             sys.stderr.flush()
-        raw = sys.stdin.buffer.readline()
+        raw = sys.stdin.buffer.readline(console.MOST_BYTES + 1)
+        if len(raw) > console.MOST_BYTES:
+            raise EdgeformerError(f"the line has more than {console.MOST_BYTES} bytes")
         if not raw:
             return None
         text = console.decoded(raw, "the line")
