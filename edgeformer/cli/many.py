@@ -57,6 +57,8 @@ def beams(model: "Model", arguments: argparse.Namespace, asked: Dict[str, Any]) 
     started = perf_counter()
     found = model.beams(**asked)
     console.say(f"{arguments.beams} beams in {perf_counter() - started:.2f} s")
+    if not found:
+        console.say("no answer: the deadline came before the first token")
     for each in found:
         console.say(f"{each.finish_reason}: score {each.score:.6g}, {len(each.tokens)} tokens")
     if arguments.json:

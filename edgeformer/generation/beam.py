@@ -7,6 +7,7 @@ import numpy as np
 from edgeformer.backends import Backend
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.beam_rows import BranchedRows, Node
+from edgeformer.generation.cache import Reuse
 from edgeformer.generation.choosing import likely
 from edgeformer.generation.logprobs import log_softmax
 from edgeformer.generation.loop import Limits, prefill, refuse_length
@@ -98,8 +99,8 @@ class _Search:
     def run(self, chunk: int) -> List[Finished]:
         self._halt.begin()
         self._backend.owner = object()
-        self._backend.truncate(0)
-        output = prefill(self._backend, self._prompt, chunk, "logits", self._halt)
+        start = Reuse().take(self._backend, self._prompt, chunk)
+        output = prefill(self._backend, self._prompt, chunk, "logits", self._halt, start)
         if output is None:
             return []
         beams: List[Beam] = [(0.0, None)]

@@ -232,3 +232,26 @@ def test_options_that_do_not_fit_beams_are_refused(words, named):
     status, out, err = run("generate", bundles.ROPE, "the cat", *words)
     assert (status, out) == (2, b"")
     assert named in err
+
+
+def test_a_deadline_before_the_first_token_is_told():
+    words = ["generate", bundles.ROPE, "the cat", "--beams", "2", "--deadline", "1e-9"]
+    status, out, err = run(*words)
+    assert (status, out) == (0, b"\n")
+    assert b"no answer" in err and b"deadline" in err
+    assert json.loads(run(*words, "--json")[1].decode("ascii"))["answers"] == []
+
+
+def test_beams_take_the_rows_of_a_loaded_prefix(tmp_path, monkeypatch):
+    path, asked = str(tmp_path / "rows"), {"beams": 3, "n": 3, "max_new_tokens": 6}
+    with edgeformer.load(bundles.ROPE, threads=1) as model:
+        wanted = model.beams("the cat and the other", **asked)
+        ids = model.prompt_ids("the cat and the other")
+        model.save_prefix(path, ids[:-2])
+        model.truncate(0)
+        model.load_prefix(path)
+        steps, step = [], model.backend.step
+        monkeypatch.setattr(model.backend, "step", lambda *a: steps.append(len(a[0])) or step(*a))
+        found = model.beams(ids, **asked)
+    assert steps[0] == 2
+    assert [each.tokens for each in found] == [each.tokens for each in wanted]
