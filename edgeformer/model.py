@@ -288,6 +288,8 @@ class Model:
     def truncate(self, rows: int) -> None:
         """Forget all but the first `rows` cached rows: what a later prompt may reuse. A stream that
         is open ends with an error."""
+        if not isinstance(rows, int) or isinstance(rows, bool):
+            raise EdgeformerError(f"rows is {rows!r}; it must be an integer")
         self.backend.owner = object()
         self.backend.truncate(rows)
 

@@ -146,6 +146,12 @@ def test_truncating_by_hand_is_known(model, watched):
     assert watched.fed(PROMPT, reuse=True) == list(range(10, 40))
 
 
+@pytest.mark.parametrize("rows", [1.5, None, "2", True, -1, 10**6])
+def test_truncate_takes_a_number_of_rows_that_are_there(model, rows):
+    with pytest.raises(EdgeformerError, match="row"):
+        model.truncate(rows)
+
+
 def test_truncate_ends_the_stream_that_is_open(model):
     stream = model.stream(PROMPT)
     next(stream)
