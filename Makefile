@@ -90,8 +90,7 @@ test-rtx: host-env  ## run the tests of TensorRT's parser and builder, on Tensor
 	echo '==> rtx: TensorRT for RTX builds our graphs, on the CPU' >&2; \
 	EDGEFORMER_RTX=1 $(host_pytest) tests/rtx
 
-# Not those of its tests that start Python again: under qemu there is no name for it.
-ON_ARM64 := tests/generation tests/text/test_stream.py tests/test_model.py \
+ON_ARM64 := tests/generation tests/device/doctor tests/text/test_stream.py tests/test_model.py \
     tests/backends/test_ort.py tests/backends/test_ort_fused.py
 
 test-arm64: host-env  ## run bundles and the device half's tests on an emulated Cortex-A57 (100 MB)
@@ -99,7 +98,8 @@ test-arm64: host-env  ## run bundles and the device half's tests on an emulated 
 	echo '==> arm64: the demo model in five forms, on Debian for arm64 under qemu' >&2; \
 	EDGEFORMER_ARM64=1 $(host_pytest) --dist=loadfile tests/arm64 && \
 	echo '==> arm64: tests of the device half' >&2 && \
-	.venv-arm64/python -m pytest -q -m "not slow" -p no:cacheprovider $(ON_ARM64)
+	EDGEFORMER_DEVICE_ONLY=1 OMP_NUM_THREADS=1 .venv-arm64/python -m pytest -q $(workers) \
+	    -m "not slow" -p no:cacheprovider $(ON_ARM64)
 
 test-matrix: host-env  ## run tests of the device half on Python 3.6 to 3.13, libraries old and new
 	@.venv/bin/python -m tests.matrix

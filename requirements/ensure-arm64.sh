@@ -64,7 +64,8 @@ done
 printf '%s\n' '#!/bin/sh' \
     'here=$(dirname "$(readlink -f "$0")")' \
     'PYTHONPATH=$here/packages${PYTHONPATH:+:$PYTHONPATH}' \
-    'QEMU_CPU=cortex-a57 QEMU_LD_PREFIX=$here/system; export PYTHONPATH QEMU_CPU QEMU_LD_PREFIX' \
+    'QEMU_CPU=cortex-a57 QEMU_LD_PREFIX=$here/system ARM64_PYTHON=$here/python' \
+    'export PYTHONPATH QEMU_CPU QEMU_LD_PREFIX ARM64_PYTHON' \
     'exec "$here/qemu-aarch64" "$here/system/usr/bin/python3" "$@"' >"$part/python"
 chmod +x "$part/python"
 
@@ -72,8 +73,11 @@ version=$("$part/python" -c 'import sys; print("%d%d" % sys.version_info[:2])') 
     not_run "The arm64 Python does not start under qemu."
 "$python" -m pip --disable-pip-version-check -q install --target "$part/packages" --no-deps \
     --only-binary=:all: --platform manylinux2014_aarch64 --platform manylinux_2_27_aarch64 \
-    --platform manylinux_2_28_aarch64 --python-version "$version" -r "$pins" ||
+    --platform manylinux_2_28_aarch64 --platform manylinux_2_31_aarch64 --python-version "$version" -r "$pins" ||
     not_run "pip has no $pins for Python $version on arm64."
+# Programs that start Python again ask for it by this name.
+printf 'import os, sys\n\nsys.executable = os.environ["ARM64_PYTHON"]\n' \
+    >"$part/packages/sitecustomize.py"
 rm -rf "$part"/apt-* "$part"/*.deb "$part/usr"
 mv "$part" "$home"
 key >"$home/.installed"
