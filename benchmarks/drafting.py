@@ -20,7 +20,7 @@ from typing import Any, Dict, List, Optional
 sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 import edgeformer
-from edgeformer.bench import conditions
+from edgeformer.bench import conditions, worker
 from edgeformer.cli.stdout import ends_well
 from edgeformer.errors import EdgeformerError
 
@@ -35,6 +35,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
             prompts = json.load(file)
         before = conditions.machine()
         with edgeformer.load(options.bundle, threads=options.threads) as model:
+            before["packages"] = conditions.packages([{"packages": worker.packages()}])
             groups = {}
             for name in prompts:
                 pairs = _pairs(model, prompts[name][: options.prompts], options)

@@ -23,7 +23,7 @@ def test_it_writes_each_pair_and_a_summary(prompts, capsys):
         found = json.load(file)
     assert [len(group["pairs"]) for group in found["groups"].values()] == [4, 2]
     assert found["groups"]["copying"]["summary"]["different"] == 0
-    assert found["machine"] and found["precision"] == "fp32"
+    assert found["machine"]["packages"]["onnxruntime"] and found["precision"] == "fp32"
     assert "copying: 4 pairs, all tokens the same" in capsys.readouterr().out
 
 
