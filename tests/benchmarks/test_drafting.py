@@ -1,6 +1,8 @@
 """The benchmark of drafting: the same tokens, or no ratio."""
 
+import glob
 import json
+import os
 
 import pytest
 
@@ -43,3 +45,17 @@ def test_the_committed_prompts_are_25_of_each_kind():
     with open(drafting.PROMPTS, encoding="utf-8") as file:
         found = json.load(file)
     assert {name: len(set(group)) for name, group in found.items()} == {"copying": 25, "prose": 25}
+
+
+def test_the_committed_pairs_give_the_committed_summaries():
+    folder = os.path.join(os.path.dirname(drafting.__file__), "results")
+    found = glob.glob(os.path.join(folder, "*", "drafting-*.json"))
+    assert len(found) >= 2
+    for path in found:
+        with open(path, encoding="utf-8") as file:
+            document = json.load(file)
+        for group in document["groups"].values():
+            again = drafting._summary(group["pairs"])
+            assert again["different"] == 0 and len(group["pairs"]) >= 9
+            assert again.pop("quartiles") == pytest.approx(group["summary"].pop("quartiles"))
+            assert again == pytest.approx(group["summary"])
