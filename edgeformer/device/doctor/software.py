@@ -135,7 +135,10 @@ def tensorrt(machine: Machine) -> Iterator[Finding]:
         fix = "sudo apt install python3-libnvinfer"
         text = "the Python module tensorrt is not installed"
         if machine.container:
-            text, fix = text + " in this container", "see the mounts; docker/run.sh sets them"
+            text, fix = (
+                text + " in this container",
+                "see the mounts; docker run --runtime nvidia ...",
+            )
         elif installed and not _sees_system(machine):
             text = "tensorrt is installed for the system, and this venv does not see it"
             fix = f"{machine.python} -m venv --system-site-packages {_prefix(machine)}"
@@ -178,14 +181,16 @@ def _broken_tensorrt(machine: Machine, probe: Probe):
         return (
             f"the tensorrt module wants {wanted.group(0)}, and here is {wanted.group(1)} {here}",
             "image and host are of two releases of L4T, or two TensorRTs are mixed",
-            "docker/run.sh takes the image of the host's release"
+            "take an image of the host's release of L4T"
             if machine.container
             else "sudo apt install --reinstall nvidia-jetpack",
         )
     return (
         _ended("tensorrt", probe),
         "engines are built and run by it; without it bundles run on the CPU",
-        "docker/run.sh" if machine.container else "sudo apt install --reinstall python3-libnvinfer",
+        "docker run --runtime nvidia ..."
+        if machine.container
+        else "sudo apt install --reinstall python3-libnvinfer",
     )
 
 

@@ -185,7 +185,7 @@ INSIDE = {
     ),
     "a container that does not know its board": (
         gone("proc/device-tree/compatible"),
-        ("board", "note", "which Jetson", "docker/run.sh"),
+        ("board", "note", "which Jetson", "outside the container"),
     ),
     "no power sensors and no tegrastats": (
         gone(*[boards.NANO_INA + "rail_name_%d" % n for n in range(3)]),
