@@ -240,10 +240,19 @@ def parser_of_target(target: Target) -> Parser:
     return parsers[0]
 
 
-def this_board(root: str = "/proc/device-tree") -> str:
+def device_tree(root: str = "/") -> str:
+    """The folder where the kernel names the board. Docker hides it from containers; docker/run.sh
+    hands in a copy of its two names."""
+    handed = os.path.join(root, "run/edgeformer/device-tree")
+    kernels = os.path.join(root, "proc/device-tree")
+    known = os.path.exists(os.path.join(kernels, "compatible"))
+    return handed if os.path.isdir(handed) and not known else kernels
+
+
+def this_board(folder: Optional[str] = None) -> str:
     """The target of the machine that runs this, or "" where it is none of ours."""
     try:
-        with open(os.path.join(root, "compatible"), "rb") as file:
+        with open(os.path.join(folder or device_tree(), "compatible"), "rb") as file:
             words = file.read(4096).lower()
     except OSError:
         return ""

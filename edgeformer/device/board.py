@@ -56,7 +56,7 @@ class Board(NamedTuple):
 
 def read_board(root: str = "/") -> Optional[Board]:
     """The Jetson that this is, or None."""
-    tree = os.path.join(root, "proc/device-tree")
+    tree = targets.device_tree(root)
     compatible = files.text(tree, "compatible") or ""
     released = files.text(root, "etc/nv_tegra_release")
     if "nvidia,tegra" not in compatible:

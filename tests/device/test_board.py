@@ -59,6 +59,19 @@ def test_governor_and_container_are_told(tmp_path):
     assert board.in_container(root)
 
 
+def test_a_container_knows_its_board_by_the_names_that_are_handed_in(tmp_path):
+    root = boards.nano(tmp_path)
+    outside = board.read_board(root)
+    tree = os.path.join(root, "proc/device-tree")
+    os.makedirs(os.path.join(root, "run/edgeformer"))
+    os.rename(tree, os.path.join(root, "run/edgeformer/device-tree"))
+    assert board.read_board(root) == outside is not None
+    os.makedirs(tree)  # empty, as Docker shows it
+    assert board.read_board(root) == outside
+    boards.write(tree, "compatible", b"nvidia,p3767-0005\0nvidia,tegra234\0")
+    assert board.read_board(root).target == "jetson-orin-nano"  # the kernel's own counts
+
+
 def test_rails_of_kernel_4_9_are_read_in_milliwatts(tmp_path):
     found = {rail.name: rail.watts() for rail in rails.find_rails(boards.nano(tmp_path))}
     assert found == {"POM_5V_IN": 3.014, "POM_5V_GPU": 0.4, "POM_5V_CPU": 1.044}
