@@ -110,10 +110,13 @@ bench-quick: host-env  ## measure the presets up to 15M here: a table, and bundl
 
 test-all: test test-slow  ## run every test
 
-lint: host-env  ## check style, and that the device half is Python 3.6
+lint: host-env  ## check style, scripts, Dockerfiles, and that the device half is Python 3.6
 	@echo '==> ruff check, ruff format --check' >&2
 	@.venv/bin/python -m ruff check .
 	@.venv/bin/python -m ruff format --check .
+	@echo '==> shellcheck, hadolint' >&2
+	@.venv/bin/shellcheck jetson_setup.sh docker/*.sh
+	@.venv/bin/hadolint --config docker/hadolint.yaml docker/Dockerfile.*
 	@echo '==> Python 3.6 grammar of the device half' >&2
 	@.venv/bin/python -m tests.py36_grammar
 	@$(ensure_py36); .venv36/bin/python -m tests.py36_grammar
