@@ -35,7 +35,7 @@ def _inside(machine: Machine) -> Iterator[Finding]:
             PROBLEM if machine.jetson else NOTE,
             f"no GPU in this container: none of /{', /'.join(DEVICES)}",
             "on a Jetson the NVIDIA runtime puts it in; --gpus all is for other machines",
-            "docker run --runtime nvidia ...",
+            "docker run --runtime nvidia ..., as docker/run.sh does",
         )
         return
     absent = [name for name in ("cudart", "cudnn", "nvinfer") if not library(machine, name)[0]]
@@ -54,7 +54,7 @@ def _inside(machine: Machine) -> Iterator[Finding]:
             PROBLEM,
             f"not in this image: lib{', lib'.join(absent)}",
             "from R35 on the image itself holds CUDA and TensorRT",
-            "take an image that does: l4t-jetpack of the host's release, such as r36.4.0",
+            "docker/run.sh takes an image that does; or take l4t-jetpack of the host's release",
         )
     else:
         yield Finding("mounts", OK, "GPU, CUDA, cuDNN and TensorRT are here")

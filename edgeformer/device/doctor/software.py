@@ -137,7 +137,7 @@ def tensorrt(machine: Machine) -> Iterator[Finding]:
         if machine.container:
             text, fix = (
                 text + " in this container",
-                "see the mounts; docker run --runtime nvidia ...",
+                "see the mounts; docker/run.sh sets them",
             )
         elif installed and not _sees_system(machine):
             text = "tensorrt is installed for the system, and this venv does not see it"
@@ -181,14 +181,14 @@ def _broken_tensorrt(machine: Machine, probe: Probe):
         return (
             f"the tensorrt module wants {wanted.group(0)}, and here is {wanted.group(1)} {here}",
             "image and host are of two releases of L4T, or two TensorRTs are mixed",
-            "take an image of the host's release of L4T"
+            "docker/run.sh takes the image of the host's release of L4T"
             if machine.container
             else "sudo apt install --reinstall nvidia-jetpack",
         )
     return (
         _ended("tensorrt", probe),
         "engines are built and run by it; without it bundles run on the CPU",
-        "docker run --runtime nvidia ..."
+        "docker/run.sh, which starts the container with --runtime nvidia"
         if machine.container
         else "sudo apt install --reinstall python3-libnvinfer",
     )
@@ -221,7 +221,10 @@ def pycuda(machine: Machine) -> Iterator[Finding]:
     elif missing(probe, "pycuda") and not machine.jetson:
         return
     elif missing(probe, "pycuda"):
-        fix = f"bash jetson_setup.sh, which compiles {requirement(machine.kit, 'pycuda')}"
+        pin = requirement(machine.kit, "pycuda")
+        fix = f"bash jetson_setup.sh, which compiles {pin}"
+        if machine.container:
+            fix = f"docker/run.sh, whose images have {pin} or compile it at the first run"
         yield Finding("pycuda", PROBLEM, "pycuda is not installed", why, fix)
     elif "libcuda.so" in text:
         fix = "start the container with --runtime nvidia (not --gpus all)"

@@ -27,7 +27,7 @@ def board(machine: Machine) -> Iterator[Finding]:
             NOTE,
             "a container that does not show which Jetson it is on",
             "Docker hides /proc/device-tree; checks that depend on the board are left out",
-            "run doctor outside the container as well",
+            "start it with docker/run.sh, or run doctor outside the container as well",
         )
     elif found.target is None:
         yield Finding(

@@ -173,7 +173,7 @@ def test_a_machine_that_is_not_in_order_is_a_finding(name, tmp_path):
 INSIDE = {
     "a container without --runtime nvidia": (
         gone("dev/nvmap"),
-        ("mounts", "problem", "no GPU in this container", "--runtime nvidia"),
+        ("mounts", "problem", "no GPU in this container", "--runtime nvidia ..., as docker/run.sh"),
     ),
     "a container whose lists were left out": (
         gone(fakes.LIB + "libnvinfer.so.8.2.1", fakes.LIB + "libnvinfer.so.8"),
@@ -185,7 +185,7 @@ INSIDE = {
     ),
     "a container that does not know its board": (
         gone("proc/device-tree/compatible"),
-        ("board", "note", "which Jetson", "outside the container"),
+        ("board", "note", "which Jetson", "start it with docker/run.sh"),
     ),
     "no power sensors and no tegrastats": (
         gone(*[boards.NANO_INA + "rail_name_%d" % n for n in range(3)]),
@@ -216,6 +216,20 @@ def test_from_r35_on_an_image_holds_the_libraries_itself(tmp_path):
     both(write(".dockerenv", ""), write("dev/nvmap", ""))(root)
     (finding,) = of(fakes.found(root, fakes.orin_answers()), "mounts")
     assert "not in this image: libcudart" in finding.fact
+    assert "docker/run.sh takes an image that does" in finding.fix
+
+
+@pytest.mark.parametrize("name", ["tensorrt", "pycuda"])
+def test_a_module_that_a_container_lacks_is_in_the_images_of_docker_run(name, tmp_path):
+    told = answers(**{name: fakes.absent(name)})
+    (finding,) = [
+        finding
+        for finding in fakes.found(fakes.container(tmp_path / "root"), told)
+        if finding.topic.startswith(name) and finding.status == "problem"
+    ]
+    assert "docker/run.sh" in finding.fix and "jetson_setup.sh" not in finding.fix
+    (outside,) = of(fakes.found(fakes.nano(tmp_path / "board"), told), finding.topic)
+    assert "docker/run.sh" not in outside.fix
 
 
 def test_nvcc_that_is_not_on_path_is_noted_with_the_three_variables(tmp_path):
