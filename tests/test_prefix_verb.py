@@ -9,6 +9,7 @@ import pytest
 
 import edgeformer
 from edgeformer.__main__ import main
+from edgeformer.text import open_tokenizer
 from tests import bundles
 from tests.generation.test_conversation import bundle_of
 
@@ -107,3 +108,26 @@ def test_what_does_not_go_together_is_refused(run, path, tmp_path):
         assert named in err
         assert "Traceback" not in err
     assert sorted(os.listdir(str(tmp_path))) == ["text", "told"]
+
+
+@pytest.mark.parametrize("verb", ["prefix", "drafter"])
+def test_a_file_that_cannot_be_written_is_refused_before_anything_is_computed(
+    run, path, tmp_path, monkeypatch, verb
+):
+    def computed(*_):
+        raise AssertionError("it was computed")
+
+    monkeypatch.setattr(edgeformer, "load", computed)
+    monkeypatch.setattr(open_tokenizer.__module__ + ".open_tokenizer", computed)
+    text = tmp_path / "text"
+    text.write_text("a text for n-grams")
+    given = str(text) if verb == "drafter" else "be"
+    for out, named in [
+        (str(tmp_path), "is a directory"),
+        (str(tmp_path / "no" / "file"), "there is no directory"),
+        ("/proc/file", "cannot be written"),
+        (os.devnull, "no regular file"),
+    ]:
+        status, _, err = run(verb, path, given, "-o", out)
+        assert status == 2 and named in err
+    assert os.listdir(str(tmp_path)) == ["text"]

@@ -2,12 +2,12 @@
 
 import json
 import os
-import tempfile
 from typing import Any, Dict
 
 from edgeformer import strictjson as js
 from edgeformer.bench import recompute, schema_check
 from edgeformer.errors import BundleError, EdgeformerError
+from edgeformer.wholefile import write_whole
 
 FORMAT = 1
 MOST_BYTES = 128 << 20  # read within seconds; a run of all presets has less than one million
@@ -79,43 +79,9 @@ def text_of(document: Dict[str, Any]) -> str:
     return json.dumps(document, allow_nan=False)
 
 
-def writable(path: str) -> None:
-    """Refuse a path that could not be written, before anything is measured."""
-    path = os.path.realpath(path)
-    folder = os.path.dirname(path)
-    if os.path.isdir(path):
-        raise EdgeformerError(f"-o {path} is a directory; give a file, such as {path}/bench.json")
-    if os.path.exists(path) and not os.path.isfile(path):
-        raise EdgeformerError(f"-o {path} is no regular file; use --json for standard output")
-    if not os.path.isdir(folder):
-        raise EdgeformerError(f"-o {path}: there is no directory {folder}; make it first")
-    try:
-        handle, made = tempfile.mkstemp(prefix=".bench-", dir=folder)
-        os.close(handle)
-        os.unlink(made)
-    except OSError as error:
-        raise EdgeformerError(
-            f"-o {path} cannot be written: {error.strerror}; choose another place"
-        ) from None
-
-
 def write(path: str, text: str) -> None:
     """Replace `path` as a whole, or leave it as it was."""
-    path = os.path.realpath(path)
-    folder = os.path.dirname(path)
-    made = ""
-    try:
-        handle, made = tempfile.mkstemp(prefix=".bench-", dir=folder)
-        with os.fdopen(handle, "w", encoding="ascii") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(made, 0o644)
-        os.replace(made, path)
-    except OSError as error:
-        if made and os.path.exists(made):
-            os.unlink(made)
-        raise EdgeformerError(f"{path} cannot be written: {error.strerror}") from None
+    write_whole(path, [text.encode("ascii"), b"\n"])
 
 
 def _bytes(path: str) -> bytes:

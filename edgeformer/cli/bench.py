@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Optional
 
 from edgeformer.cli import console, huge_pages
 from edgeformer.errors import EdgeformerError
+from edgeformer.wholefile import check_writable
 
 
 def parser(prog: Optional[str] = None) -> argparse.ArgumentParser:
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
     cases = cases_of(bundles, _names(arguments.backend), threads)
     settings = settings_of(asked, cases)
     if arguments.output is not None:
-        documents.writable(arguments.output)
+        check_writable(arguments.output)
     console.say(
         f"cases: {len(cases)}, rounds of each: {settings.rounds}, "
         f"new tokens: {settings.new_tokens}, prompts of {_listed(settings.prompt_tokens)}, "

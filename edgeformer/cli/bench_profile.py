@@ -6,6 +6,7 @@ from typing import Any, Sequence
 
 from edgeformer.cli import console
 from edgeformer.errors import EdgeformerError
+from edgeformer.wholefile import check_writable
 
 
 def run(arguments: argparse.Namespace, asked: Any, command: Sequence[str]) -> int:
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace, asked: Any, command: Sequence[str]) -> in
     refuse_engines(bundle, arguments.backend)
     wanted = wanted_of(bundle, asked.rows, asked.new_tokens, asked.prompt_tokens, asked.seed)
     if arguments.output is not None:
-        documents.writable(arguments.output)
+        check_writable(arguments.output)
     bundle.verify_hashes()  # what the document names is what was profiled
     document = profile(bundle, wanted, arguments.threads, command, console.say)
     text = json.dumps(document, allow_nan=False)

@@ -6,7 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, List
 
 from edgeformer.cli import console
-from edgeformer.errors import EdgeformerError
+from edgeformer.wholefile import check_writable, read_at_most
 
 if TYPE_CHECKING:
     from edgeformer.text import Tokenizer
@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     bundle = Bundle.open(arguments.bundle)
     ngram_file.tokenizer_of(bundle.manifest)  # or an error
-    text = _read(arguments.text)
+    text = console.decoded(read_at_most(arguments.text, MOST_BYTES), arguments.text)
+    check_writable(arguments.output)
     started = perf_counter()
     ids = _encoded(open_tokenizer(bundle), text)
     lengths = ngram_file.train(np.array(ids, np.int64), bundle.manifest, arguments.most)
@@ -52,18 +53,6 @@ def run(arguments: argparse.Namespace) -> int:
         f"{os.path.getsize(arguments.output)} bytes, in {perf_counter() - started:.1f} s"
     )
     return 0
-
-
-def _read(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise EdgeformerError(f"{path!r} cannot be read: {reason}") from None
-    if len(raw) > MOST_BYTES:
-        raise EdgeformerError(f"{path} has more than {MOST_BYTES} bytes; give a part of it")
-    return console.decoded(raw, path)
 
 
 def _encoded(tokenizer: "Tokenizer", text: str) -> List[int]:

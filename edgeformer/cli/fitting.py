@@ -4,7 +4,7 @@ import argparse
 from typing import Any, Dict
 
 from edgeformer.cli import console
-from edgeformer.errors import EdgeformerError
+from edgeformer.wholefile import read_at_most
 
 MOST_BYTES = 16 << 20
 
@@ -24,16 +24,7 @@ def asked(arguments: argparse.Namespace) -> Dict[str, Any]:
     if arguments.regex is not None:
         return {"regex": console.argument_text(arguments.regex, "--regex")}
     if arguments.json_schema is not None:
-        return {"json_schema": _text_in(arguments.json_schema)}
+        path = arguments.json_schema
+        raw = read_at_most(path, MOST_BYTES, "--json-schema")
+        return {"json_schema": console.decoded(raw, f"--json-schema {path}")}
     return {}
-
-
-def _text_in(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise EdgeformerError(f"--json-schema cannot be read: {error.strerror} ({path})") from None
-    if len(raw) > MOST_BYTES:
-        raise EdgeformerError(f"--json-schema {path} has more than {MOST_BYTES} bytes")
-    return console.decoded(raw, f"--json-schema {path}")

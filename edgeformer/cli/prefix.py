@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Dict
 
 from edgeformer.cli import console, huge_pages
 from edgeformer.errors import EdgeformerError
+from edgeformer.wholefile import check_writable
 
 if TYPE_CHECKING:
     from edgeformer.model import Model
@@ -32,6 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.chat and arguments.ids:
         raise EdgeformerError("--chat takes text; leave out --ids")
     text = console.prompt(arguments.text, arguments.ids, "the text")
+    check_writable(arguments.out)
 
     import edgeformer
 

@@ -245,5 +245,5 @@ def test_a_full_disk_at_the_end_costs_the_file_and_not_the_figures(tmp_path):
     folder.rmdir()
     out, err = child.communicate(timeout=60)
     assert child.returncode == 2
-    assert "x.json cannot be written" in err and "Traceback" not in err
+    assert "x.json' cannot be written" in err and "Traceback" not in err
     documents.check(json.loads(out.splitlines()[-1]))

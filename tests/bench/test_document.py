@@ -9,6 +9,7 @@ import pytest
 from edgeformer.bench import document as documents
 from edgeformer.bench import schema_check
 from edgeformer.errors import EdgeformerError
+from edgeformer.wholefile import check_writable
 from tests.bench.documents import document
 
 
@@ -69,7 +70,7 @@ def test_a_file_that_is_no_document_is_one_clear_error(tmp_path, content):
 
 
 def test_a_place_that_cannot_be_written_is_refused_before_the_run(tmp_path):
-    documents.writable(str(tmp_path / "new.json"))
+    check_writable(str(tmp_path / "new.json"))
     assert os.listdir(str(tmp_path)) == []
     for path, told in (
         (str(tmp_path), "is a directory"),
@@ -77,7 +78,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_the_run(tmp_path):
         ("/proc/x.json", "cannot be written"),
     ):
         with pytest.raises(EdgeformerError) as caught:
-            documents.writable(path)
+            check_writable(path)
         assert told in str(caught.value)
 
 
