@@ -53,7 +53,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not arguments.json:
             raise EdgeformerError("--logprobs stand in the document of --json: add --json")
         asked["logprobs"] = arguments.logprobs
-    many.check(arguments)
+    many.check(arguments, dict(asked, **chosen))
 
     import edgeformer
 

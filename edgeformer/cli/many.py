@@ -30,8 +30,8 @@ def add_options(made: argparse.ArgumentParser) -> None:
     add("--early-stopping", choices=list(EARLY), help="of beams: end with K finished answers (no)")
 
 
-def check(arguments: argparse.Namespace) -> None:
-    """Beams need nothing that only one beam could have."""
+def check(arguments: argparse.Namespace, chosen: Dict[str, Any]) -> None:
+    """Refuse what does not go together, before a model is loaded. `chosen`: the sampling."""
     if arguments.beams is None:
         for option in ("length_penalty", "early_stopping"):
             if getattr(arguments, option) is not None:
@@ -42,6 +42,10 @@ def check(arguments: argparse.Namespace) -> None:
         if getattr(arguments, option) is not None:
             name = option.replace("_", "-")
             raise EdgeformerError(f"--beams and --{name} do not go together; leave out one of them")
+    from edgeformer.generation.params import NOT_FOR_BEAMS, SamplingParams
+
+    names = [name for name in NOT_FOR_BEAMS if name in chosen]
+    SamplingParams().changed({name: chosen[name] for name in names}).refuse_for_beams()
 
 
 def beams(model: "Model", arguments: argparse.Namespace, asked: Dict[str, Any]) -> int:

@@ -6,6 +6,7 @@ from typing import Any, Dict, List, Tuple
 
 from edgeformer.cli import console
 from edgeformer.errors import EdgeformerError
+from edgeformer.generation.params import SamplingParams
 
 # What is handed on as it was typed: option -> field.
 PLAIN = {
@@ -69,7 +70,11 @@ def asked(arguments: argparse.Namespace) -> Dict[str, Any]:
         found["forced_tokens"] = _ids(arguments.force, "--force")
     if arguments.force_text is not None:
         found["forced_tokens"] = console.argument_text(arguments.force_text, "--force-text")
-    return {name: value for name, value in found.items() if value is not None}
+    found = {name: value for name, value in found.items() if value is not None}
+    # Before a model is loaded; texts need its tokenizer.
+    texts = ("banned_tokens", "forced_tokens")
+    SamplingParams().changed({name: it for name, it in found.items() if name not in texts})
+    return found
 
 
 def _ids(text: str, option: str) -> List[int]:

@@ -9,9 +9,10 @@ from edgeformer.generation.cache import Reuse
 from edgeformer.generation.drafting import Drafter
 from edgeformer.generation.drafting.verify import Drafted, refuse_rounding
 from edgeformer.generation.logprobs import Telling
-from edgeformer.generation.loop import Limits, refuse_length, tokens
+from edgeformer.generation.loop import Limits, tokens
 from edgeformer.generation.overflow import Overflow
 from edgeformer.generation.params import SamplingParams
+from edgeformer.generation.prefill import refuse_length
 from edgeformer.generation.processor import Constraint
 from edgeformer.generation.sampling import sampler_for
 from edgeformer.generation.steps import Stats, Step, shared
@@ -98,7 +99,7 @@ class Stream:
         except KeyboardInterrupt:
             self.close()
             raise
-        except EdgeformerError:
+        except BaseException:  # whatever a backend raises
             self.finish_reason = "error"
             raise
         text, reason = self._shown(token, reason)

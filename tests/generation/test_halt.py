@@ -141,19 +141,42 @@ def test_a_limit_and_an_end_token_go_before_a_deadline():
     assert [step.finish_reason for step in stream] == ["stop"]
 
 
-def test_a_step_that_fails_ends_the_stream_as_an_error():
+@pytest.mark.parametrize("kind", [EdgeformerError, RuntimeError, MemoryError, SystemExit])
+def test_whatever_a_step_raises_ends_the_stream_as_an_error(kind):
     class Broken(ScriptedBackend):
         def step(self, *arguments):
             if len(self.calls) == 2:
-                raise EdgeformerError("the device is gone")
+                raise kind("the device is gone")
             return super().step(*arguments)
 
     stream = streamed(Broken(3, [7]))
     next(stream)
     next(stream)
-    with pytest.raises(EdgeformerError):
+    with pytest.raises(kind):
         next(stream)
     assert (list(stream), stream.finish_reason) == ([], "error")
+    assert stream.stats.new_tokens == 2
+
+
+def test_a_model_goes_on_after_a_step_that_broke(monkeypatch):
+    with edgeformer.load(bundles.ROPE, threads=1) as model:
+        wanted = model.generate("the cat", max_new_tokens=8).tokens
+        for draft in ("off", "lookup"):
+            step, left = model.backend.step, [3]
+
+            def broken(*arguments, step=step, left=left):
+                left[0] -= 1
+                if left[0] == 0:
+                    raise RuntimeError("no memory")
+                return step(*arguments)
+
+            stream = model.stream("the cat", max_new_tokens=8, draft=draft, reuse=False)
+            monkeypatch.setattr(model.backend, "step", broken)
+            with pytest.raises(RuntimeError):
+                list(stream)
+            monkeypatch.undo()
+            assert stream.finish_reason == "error"
+            assert model.generate("the cat", max_new_tokens=8).tokens == wanted
 
 
 def test_an_answer_whose_deadline_came_at_the_prompt_is_empty():
