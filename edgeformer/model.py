@@ -3,6 +3,7 @@
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
+from edgeformer.asked import whole
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.drafting.open import Drafts
 from edgeformer.generation.params import SamplingParams
@@ -288,10 +289,11 @@ class Model:
     def truncate(self, rows: int) -> None:
         """Forget all but the first `rows` cached rows: what a later prompt may reuse. A stream that
         is open ends with an error."""
-        if not isinstance(rows, int) or isinstance(rows, bool):
+        kept = whole(rows)
+        if kept is None:
             raise EdgeformerError(f"rows is {rows!r}; it must be an integer")
         self.backend.owner = object()
-        self.backend.truncate(rows)
+        self.backend.truncate(kept)
 
     def save_prefix(
         self, path: str, prompt: Optional[Prompt] = None, *, messages: Optional[Messages] = None

@@ -137,7 +137,7 @@ def open_backend(
     if name not in BACKENDS:
         raise EdgeformerError(f"no backend is called {name!r}; choose {', '.join(BACKENDS)}")
     if threads is not None:
-        check_threads(threads)
+        threads = check_threads(threads)
     if cuda_graph not in (None, True, False):
         raise EdgeformerError(f"cuda_graph is {cuda_graph!r}; it must be True, False or None")
     if engines is not None and name != "trt":

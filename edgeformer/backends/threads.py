@@ -3,6 +3,7 @@
 import os
 from typing import Any, Collection, Dict, Iterable, List, Optional
 
+from edgeformer.asked import whole
 from edgeformer.errors import EdgeformerError
 
 # A core with less than this share of the fastest one's speed is of a slower kind.
@@ -27,16 +28,18 @@ def default_threads(root: str = "/", allowed: Optional[Collection[int]] = None) 
     return max(1, cores if quota is None else min(cores, int(quota)))
 
 
-def check_threads(threads: Any, name: str = "threads") -> None:
+def check_threads(threads: Any, name: str = "threads") -> int:
     """Refuse what is no number of threads, or more than there are CPUs for us: that only waits."""
     most = len(os.sched_getaffinity(0))
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+    found = whole(threads)
+    if found is None or found < 1:
         raise EdgeformerError(f"{name} is {threads!r}; it must be an integer from 1 to {most}")
-    if threads > most:
+    if found > most:
         raise EdgeformerError(
             f"{name} is {threads}, and this process may run on {most} CPU{'s' * (most > 1)}; "
             f"give {'1' if most == 1 else f'1 to {most}'}, or nothing for {default_threads()}"
         )
+    return found
 
 
 def spinning(release: str) -> Dict[str, str]:

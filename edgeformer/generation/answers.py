@@ -12,6 +12,7 @@ from typing import (
     Sequence,
 )
 
+from edgeformer.asked import integer
 from edgeformer.backends import Backend, Output
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.beam import Rules, search
@@ -27,17 +28,6 @@ if TYPE_CHECKING:
     from edgeformer.model import Model
 
 MOST_ANSWERS = 10000
-NOT_FOR_BEAMS = (
-    "temperature",
-    "top_k",
-    "top_p",
-    "min_p",
-    "typical_p",
-    "seed",
-    "stop",
-    "logprobs",
-    "overflow",
-)
 
 
 class SharedPrompt:
@@ -76,8 +66,7 @@ def streams(
     chosen = (model.defaults if params is None else params).changed(
         with_ids(named, model.tokenizer)
     )
-    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= MOST_ANSWERS:
-        raise EdgeformerError(f"n is {n!r}; it must be an integer from 1 to {MOST_ANSWERS}")
+    n = integer("n", n, 1, MOST_ANSWERS)
     if n > 1 and chosen.temperature == 0.0:
         raise EdgeformerError(
             f"at temperature 0 all {n} answers are the same; set a temperature, or ask for beams"
@@ -112,15 +101,8 @@ def beams(
 ) -> List[Beam]:
     """The n best answers of a beam search, the best first."""
     rules = rules.checked()
-    if not isinstance(n, int) or isinstance(n, bool) or not 1 <= n <= rules.beams:
-        raise EdgeformerError(
-            f"n is {n!r}; it must be an integer from 1 to {rules.beams}, the beams"
-        )
-    for name in NOT_FOR_BEAMS:
-        if getattr(params, name) != getattr(SamplingParams(), name):
-            raise EdgeformerError(
-                f"beams are the likeliest answers and know no {name}; leave it out"
-            )
+    n = integer("n", n, 1, rules.beams, ", the beams")
+    params.refuse_for_beams()
     manifest = model.bundle.manifest
     params.check_vocabulary(manifest.model["vocab_size"])
     ends = frozenset(manifest.eos_token_ids)

@@ -4,14 +4,16 @@ from typing import Collection, List, NamedTuple, Optional, Sequence, Tuple, Unio
 
 import numpy as np
 
+from edgeformer.asked import integer, number
 from edgeformer.backends import Backend
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.beam_rows import BranchedRows, Node
 from edgeformer.generation.cache import Reuse
 from edgeformer.generation.choosing import likely
 from edgeformer.generation.logprobs import log_softmax
-from edgeformer.generation.loop import Limits, prefill, refuse_length
+from edgeformer.generation.loop import Limits
 from edgeformer.generation.params import SamplingParams
+from edgeformer.generation.prefill import prefill, refuse_length
 from edgeformer.generation.processor import Processor
 from edgeformer.generation.stop import Halt
 
@@ -32,17 +34,12 @@ class Rules(NamedTuple):
     early_stopping: Union[bool, str] = False
 
     def checked(self) -> "Rules":
-        beams, penalty = self.beams, self.length_penalty
-        whole = isinstance(beams, int) and not isinstance(beams, bool)
-        if not whole or not 1 <= beams <= MOST_BEAMS:
-            raise EdgeformerError(f"beams is {beams!r}; it must be an integer from 1 to 256")
-        number = isinstance(penalty, (int, float)) and not isinstance(penalty, bool)
-        if not number or not -10 <= penalty <= 10:
-            raise EdgeformerError(f"length_penalty is {penalty!r}; it must be from -10 to 10")
+        beams = integer("beams", self.beams, 1, MOST_BEAMS)
+        penalty = number("length_penalty", self.length_penalty, -10, 10, "from -10 to 10")
         early = self.early_stopping
         if not isinstance(early, bool) and early != "never":
             raise EdgeformerError(f'early_stopping is {early!r}; it must be True, False or "never"')
-        return self
+        return Rules(beams, penalty, early)
 
 
 class Finished(NamedTuple):

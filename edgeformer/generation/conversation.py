@@ -3,9 +3,10 @@
 import json
 from typing import TYPE_CHECKING, Any, Dict, List, Optional, Sequence, Tuple, Union
 
+from edgeformer.asked import whole
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.cache import respelled
-from edgeformer.wholefile import write_whole
+from edgeformer.wholefile import read_at_most, write_whole
 
 if TYPE_CHECKING:
     from edgeformer.generation.params import SamplingParams
@@ -83,12 +84,13 @@ class Conversation:
         """Take back the last turns; what was taken. Their rows are forgotten with the next turn."""
         self.close()
         starts = _turns(self.messages)
-        if not 1 <= turns <= len(starts):
+        count = whole(turns)
+        if count is None or not 1 <= count <= len(starts):
             raise EdgeformerError(
-                f"the conversation has {len(starts)} turns; {turns} cannot be taken back"
+                f"the conversation has {len(starts)} turns; {turns!r} cannot be taken back"
             )
-        taken = self.messages[starts[-turns] :]
-        del self.messages[starts[-turns] :]
+        taken = self.messages[starts[-count] :]
+        del self.messages[starts[-count] :]
         self.left_out = 0
         return taken
 
@@ -122,7 +124,8 @@ class Conversation:
     def _fitted(self, asked: Message, room: Any) -> Tuple[List[int], int]:
         """The prompt's ids, and how many messages behind the system's are left out of it."""
         capacity = self._model.bundle.manifest.capacity
-        wanted = capacity // 4 if not isinstance(room, int) else min(room, capacity // 4)
+        asked_for = whole(room)
+        wanted = capacity // 4 if asked_for is None else min(asked_for, capacity // 4)
         first = self._first()
         # A turn ends where the next begins; the last of them is the question itself.
         ends = [start - first for start in _turns(self.messages) if start > first]
@@ -216,14 +219,7 @@ class Answer:
 
 def read_messages(path: str) -> List[Message]:
     """The messages of a saved conversation, checked."""
-    try:
-        with open(path, "rb") as file:
-            raw = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise EdgeformerError(f"{path!r} cannot be read: {reason}") from None
-    if len(raw) > MOST_BYTES:
-        raise EdgeformerError(f"{path!r} has more than {MOST_BYTES} bytes; it is no conversation")
+    raw = read_at_most(path, MOST_BYTES, advice="it is no conversation")
     try:
         document = json.loads(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:

@@ -1,9 +1,9 @@
 """What a caller may ask of a stream, checked once. Needs no numpy."""
 
 import math
-import numbers
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Tuple, Union
 
+from edgeformer.asked import integer, number, whole
 from edgeformer.errors import EdgeformerError
 
 MOST = 2**31 - 1
@@ -31,6 +31,17 @@ INTEGERS = {
 }
 BIAS = 10000.0
 OVERFLOWS = ("stop", "shift", "ring")
+NOT_FOR_BEAMS = (
+    "temperature",
+    "top_k",
+    "top_p",
+    "min_p",
+    "typical_p",
+    "seed",
+    "stop",
+    "logprobs",
+    "overflow",
+)
 
 Banned = Union[int, Tuple[int, ...]]
 
@@ -69,9 +80,9 @@ class SamplingParams(NamedTuple):
             if value is None and self._field_defaults[name] is None:
                 continue
             if name in NUMBERS:
-                found[name] = _number(name, value, *NUMBERS[name])
+                found[name] = number(name, value, *NUMBERS[name])
             elif name in INTEGERS:
-                found[name] = _integer(name, value, *INTEGERS[name])
+                found[name] = integer(name, value, *INTEGERS[name])
         if not isinstance(self.overflow, str) or self.overflow not in OVERFLOWS:
             raise EdgeformerError(
                 f"overflow is {self.overflow!r}; it must be one of {', '.join(OVERFLOWS)}"
@@ -98,6 +109,14 @@ class SamplingParams(NamedTuple):
                 )
         return self._replace(**asked).checked()
 
+    def refuse_for_beams(self) -> None:
+        """Refuse, in checked parameters, what a search for the likeliest answers cannot follow."""
+        for name in NOT_FOR_BEAMS:
+            if getattr(self, name) != self._field_defaults[name]:
+                raise EdgeformerError(
+                    f"beams are the likeliest answers and know no {name}; leave it out"
+                )
+
     def check_vocabulary(self, size: int) -> None:
         """Refuse ids, in checked parameters, that a vocabulary of `size` tokens does not have."""
         flat = []
@@ -115,20 +134,6 @@ class SamplingParams(NamedTuple):
                 )
 
 
-def _integer(name: str, value: Any, low: int, high: int) -> int:
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or not low <= value <= high:
-        raise EdgeformerError(f"{name} is {value!r}; it must be an integer from {low} to {high}")
-    return int(value)
-
-
-def _number(name: str, value: Any, low: float, high: float, allowed: str) -> float:
-    real = isinstance(value, numbers.Real) and not isinstance(value, bool)
-    if not real or not low <= value <= high:  # NaN is never inside
-        raise EdgeformerError(f"{name} is {value!r}; it must be a number {allowed}")
-    return float(value)
-
-
 def _stops(value: Any) -> Tuple[str, ...]:
     stop = (value,) if isinstance(value, str) else value
     if not isinstance(stop, (list, tuple)):
@@ -136,6 +141,8 @@ def _stops(value: Any) -> Tuple[str, ...]:
     for text in stop:
         if not isinstance(text, str) or not text:
             raise EdgeformerError(f"stop has {text!r}; each must be a string, not an empty one")
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise EdgeformerError(f"stop has {text!r}: half a surrogate pair, which no text has")
     return tuple(stop)
 
 
@@ -153,10 +160,10 @@ def _ids(name: str, value: Any) -> Tuple[int, ...]:
 
 
 def _token(name: str, value: Any) -> int:
-    whole = isinstance(value, numbers.Integral) and not isinstance(value, bool)
-    if not whole or not 0 <= value <= MOST:
+    found = whole(value)
+    if found is None or not 0 <= found <= MOST:
         raise EdgeformerError(f"{name} has {value!r}; a token id is an integer from 0 to {MOST}")
-    return int(value)
+    return found
 
 
 def _banned(entry: Any) -> Banned:
@@ -182,5 +189,5 @@ def _bias(value: Any) -> Tuple[Tuple[int, float], ...]:
         if token in found:
             raise EdgeformerError(f"logit_bias has token id {token} twice")
         what = f"logit_bias of token id {token}"
-        found[token] = _number(what, pair[1], -BIAS, BIAS, f"from {-BIAS:g} to {BIAS:g}")
+        found[token] = number(what, pair[1], -BIAS, BIAS, f"from {-BIAS:g} to {BIAS:g}")
     return tuple(sorted(found.items()))

@@ -16,7 +16,7 @@ from edgeformer.bundle import Bundle
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.cache import Reuse
 from edgeformer.generation.conversation import checked_messages
-from edgeformer.generation.loop import prefill, refuse_length
+from edgeformer.generation.prefill import prefill, refuse_length
 from edgeformer.wholefile import write_whole
 
 KIND = "edgeformer prefix 1"

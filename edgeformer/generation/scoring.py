@@ -3,6 +3,7 @@
 import math
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
+from edgeformer.asked import integer
 from edgeformer.backends import Backend
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.logprobs import logprob_of
@@ -74,10 +75,8 @@ def score_ids(
             f"a text of {len(ids)} tokens, {given} of which are only read, has none to score; "
             "give a longer one"
         )
-    if overlap is not None and not 1 <= overlap <= capacity:
-        raise EdgeformerError(
-            f"overlap is {overlap}; it must be from 1 to {capacity}, the capacity"
-        )
+    if overlap is not None:
+        overlap = integer("overlap", overlap, 1, capacity, ", the capacity")
     if overlap is None and len(ids) > capacity + 1:
         raise EdgeformerError(
             f"the text has {len(ids)} tokens, and the bundle's capacity of {capacity} scores "

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 
+import numpy as np
 import onnxruntime
 import pytest
 
@@ -105,6 +106,16 @@ def test_what_cannot_be_asked_is_refused_at_once(model, asked, named):
     with pytest.raises(EdgeformerError) as caught:
         model.streams(PROMPT, **asked)
     assert named in str(caught.value)
+
+
+def test_counts_may_be_numpys(model):
+    asked = {"seed": np.uint64(3), "max_new_tokens": np.int32(3), "temperature": 1.1}
+    found = model.answers(PROMPT, n=np.int64(2), **asked)
+    plain = model.answers(PROMPT, n=2, seed=3, max_new_tokens=3, temperature=1.1)
+    assert [each.tokens for each in found] == [each.tokens for each in plain]
+    best = model.beams(PROMPT, beams=np.int64(3), n=np.int8(2), max_new_tokens=np.int16(3))
+    wanted = model.beams(PROMPT, beams=3, n=2, max_new_tokens=3)
+    assert [each.tokens for each in best] == [each.tokens for each in wanted]
 
 
 def test_one_answer_may_be_greedy(model):

@@ -94,6 +94,16 @@ def test_with_beams_for_every_continuation_the_best_of_all_answers_is_found(seed
         assert each.finish_reason == ("stop" if each.tokens[-1] == END else "length")
 
 
+def test_where_the_likeliest_tokens_end_others_go_on_in_their_place():
+    class Ending(Table):
+        def logits_of(self, ids):
+            return np.array([0.0, 1.0, 2.0, 3.0], np.float32)  # the end is always the likeliest
+
+    for beams in (1, 2):
+        (best, *_) = searched(Ending(0), Rules(beams, 9.0, "never"), max_new_tokens=4)
+        assert best.tokens == (2, 2, 2, END)  # such a penalty is for long answers
+
+
 def test_one_beam_without_ends_is_greedy():
     backend = Table(5)
     (found,) = searched(backend, Rules(1), ends=(), max_new_tokens=12)
@@ -226,10 +236,13 @@ def test_the_command_gives_the_best_and_as_json_the_scores():
         (["--beams", "2", "--regex", "a"], b"do not go together"),
         (["--beams", "2", "--draft", "lookup"], b"do not go together"),
         (["--beams", "2", "--temperature", "1"], b"no temperature"),
+        (["--beams", "2", "--stop", "a"], b"no stop"),
+        (["--beams", "2", "--logprobs", "1", "--json"], b"no logprobs"),
+        (["--top-p", "1.5"], b"top_p is 1.5"),
     ],
 )
-def test_options_that_do_not_fit_beams_are_refused(words, named):
-    status, out, err = run("generate", bundles.ROPE, "the cat", *words)
+def test_what_does_not_fit_is_refused_before_a_model_is_loaded(words, named):
+    status, out, err = run("generate", "no-such-bundle", "the cat", *words)
     assert (status, out) == (2, b"")
     assert named in err
 

@@ -137,7 +137,7 @@ def test_by_default_what_ran_before_changes_no_bit(path):
 
 def test_truncating_by_hand_is_known(model, watched):
     model.generate(PROMPT, max_new_tokens=5, reuse=False)
-    model.truncate(10)
+    model.truncate(np.int64(10))
     assert held(model) == PROMPT[:10]
     assert watched.fed(PROMPT, reuse=True) == list(range(10, 40))
     model.backend.truncate(10)

@@ -3,6 +3,7 @@
 import json
 import os
 
+import numpy as np
 import pytest
 
 import edgeformer
@@ -226,7 +227,7 @@ def test_rewind_takes_back_turns_and_their_rows_are_reused_up_to_there(model):
     for text in ("a", "b", "c"):
         said(chat.send(text, max_new_tokens=2))
     kept = list(chat.messages)
-    taken = chat.rewind(2)
+    taken = chat.rewind(np.int64(2))
     assert (taken, chat.messages) == (kept[3:], kept[:3])
     answer = chat.send("z", max_new_tokens=1)
     said(answer)
@@ -235,6 +236,8 @@ def test_rewind_takes_back_turns_and_their_rows_are_reused_up_to_there(model):
         chat.rewind(3)
     with pytest.raises(EdgeformerError):
         chat.rewind(0)
+    with pytest.raises(EdgeformerError, match=r"1\.0 cannot"):
+        chat.rewind(1.0)
     chat.reset()
     assert chat.messages == kept[:1]
     chat.system = None

@@ -72,6 +72,8 @@ REFUSED = [
     ({"forced_tokens": [[3]]}, "[3]"),
     ({"forced_tokens": [2**31]}, "from 0 to"),
     ({"forced_tokens": {3: 4}}, "a list of token ids"),
+    ({"stop": ["a", "x\ud800"]}, "half a surrogate pair"),
+    ({"stop": "\udc80"}, "half a surrogate pair"),
     ({"overflow": "shfit"}, "one of stop, shift"),
     ({"overflow": None}, "one of stop, shift"),
     ({"overflow": np.array([1, 2])}, "one of stop, shift"),

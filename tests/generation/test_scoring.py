@@ -135,6 +135,8 @@ def test_a_text_longer_than_the_cache_is_refused_with_both_numbers(model):
         ("the", {"after": [5]}, "both"),
         ([5, 6], {"overlap": 0}, "from 1 to 100"),
         ([5, 6], {"overlap": 101}, "from 1 to 100"),
+        ([5, 6], {"overlap": 1.5}, "1.5"),
+        ([5, 6], {"overlap": True}, "from 1 to 100"),
         ([5, 999], {}, "999"),
     ],
 )
