@@ -75,11 +75,14 @@ def fused_head(head_dim: int) -> int:
     return -(-head_dim // 8) * 8
 
 
-def fused_graph(file: str, model: Dict[str, Any], capacity: int, counted: bool) -> Graph:
+def fused_graph(
+    file: str, model: Dict[str, Any], capacity: int, counted: bool, spare: int = 0
+) -> Graph:
     """What the graph of a model in ONNX Runtime's own operators looks like: any T, a cache of
     `capacity` rows in the order of their positions, written in place.
 
     `counted`: it takes the tokens' positions, since no operator knows what to do with them.
+    `spare`: rows behind those, which a step may write and nobody reads.
     """
     ids = [TensorSpec("token_ids", "int32", (1, "T"))]
     inputs = ids + ([TensorSpec("positions", "int32", ("T",))] if counted else [])
@@ -92,7 +95,7 @@ def fused_graph(file: str, model: Dict[str, Any], capacity: int, counted: bool) 
         TensorSpec("logits", "float32", ("R", model["vocab_size"])),
         TensorSpec("tokens", "int64", ("R",)),
     ]
-    rows = (1, model["n_kv_heads"], capacity, fused_head(model["head_dim"]))
+    rows = (1, model["n_kv_heads"], capacity + spare, fused_head(model["head_dim"]))
     for name in cache_names(model["n_layers"]):
         inputs.append(TensorSpec("past." + name, "float32", rows))
         outputs.append(TensorSpec("present." + name, "float32", rows))
@@ -107,6 +110,7 @@ def parse_graphs(
     precision: str,
     host: bool,
     capacity: int,
+    spare: int = 0,
 ) -> Dict[str, Graph]:
     """Check the manifest's `graphs` against the files that it lists and the model's sizes."""
     graphs = {}
@@ -123,7 +127,7 @@ def parse_graphs(
             raise BundleError(f"{at}.file {js.shown(graph.file)} is not in files")
         if kind == STEP:
             counted = any(spec.name == "positions" for spec in graph.inputs)
-            wanted = fused_graph(graph.file, model, capacity, counted)
+            wanted = fused_graph(graph.file, model, capacity, counted, spare)
         else:
             wanted = portable_graph(kind, graph.file, model, precision, host)
         wrong = difference(graph.inputs, wanted.inputs) or difference(graph.outputs, wanted.outputs)

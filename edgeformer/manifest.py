@@ -1,4 +1,4 @@
-"""manifest.json, format 5: the records, and the one place that checks them.
+"""manifest.json, format 6: the records, and the one place that checks them.
 
 The exporter writes through `manifest_json`, so that what it writes has passed the very check
 that a device applies.
@@ -16,12 +16,14 @@ from edgeformer.manifest_golden import Golden, golden
 from edgeformer.manifest_quality import Pin, Quality, pins, quality
 from edgeformer.manifest_text import TokenizerEntry, chat_templates, token_id, tokenizer_entry
 
-MANIFEST_FORMAT = 5  # raised by every new key
+MANIFEST_FORMAT = 6  # raised by every new key
 
 TARGETS = ("jetson-nano", "jetson-orin-nano", "cpu")
 DIALECTS = ("portable", "ort")
 PRECISIONS = tuple(DTYPES)
 BLOCKS = ("n8", "n4")  # precisions with ONNX Runtime's own operators: dialect `ort`, target `cpu`
+
+EXACT = "n8"  # whose steps of several tokens can give the bits of steps of one
 
 FUSED = (
     "fp32",
@@ -70,6 +72,8 @@ class Manifest(NamedTuple):
     """A checked manifest. `model` is the exporter's ModelConfig; MODEL_SIZES are certain in it.
 
     `precision` is that of the graphs. `pinned`: modules that compute in FP32 in every engine.
+    `exact_steps`: a step of several tokens gives the bits of steps of one; the cache of the graph
+    has one row more than the capacity for that.
     """
 
     format: int
@@ -83,6 +87,7 @@ class Manifest(NamedTuple):
     embedding: Optional[Embedding]  # None: the graphs take token ids
     capacity: int
     chunk: int
+    exact_steps: bool
     min_onnxruntime: str
     graphs: Dict[str, Graph]
     files: Dict[str, FileEntry]
@@ -119,6 +124,7 @@ def parse_manifest(data: Any, where: str = "manifest.json") -> Manifest:
     files = _files(*at("files"))
     precision = js.choice(*at("precision"), known=PRECISIONS)
     table = js.optional(*at("embedding"), check=embedding)
+    exact = js.truth(*at("exact_steps"))
     manifest = Manifest(
         format=found,
         name=js.text(*at("name")),
@@ -131,6 +137,7 @@ def parse_manifest(data: Any, where: str = "manifest.json") -> Manifest:
         embedding=table,
         capacity=js.integer(*at("capacity"), low=1, high=model["max_positions"]),
         chunk=js.integer(*at("chunk"), low=1, high=MOST),
+        exact_steps=exact,
         min_onnxruntime=_release(*at("min_onnxruntime")),
         graphs=parse_graphs(
             *at("graphs"),
@@ -139,6 +146,7 @@ def parse_manifest(data: Any, where: str = "manifest.json") -> Manifest:
             precision=precision,
             host=table is not None,
             capacity=top["capacity"],
+            spare=int(exact),
         ),
         files=files,
         tokenizer=js.optional(*at("tokenizer"), check=tokenizer_entry),
@@ -186,6 +194,11 @@ def _check_together(manifest: Manifest, where: str) -> None:
         raise BundleError(
             f"{where} has the graph {STEP} in precision {manifest.precision}; it is for "
             f"{', '.join(FUSED)}, with the embedding inside"
+        )
+    if manifest.exact_steps and not (fused and manifest.precision == EXACT):
+        raise BundleError(
+            f"{where} has exact_steps with precision {manifest.precision} and graphs "
+            f"{', '.join(manifest.graphs)}; it is for {EXACT} and the graph {STEP}"
         )
     measured = {} if manifest.quality is None else manifest.quality.precisions
     if manifest.precision not in ("fp32", "fp16") and manifest.precision not in measured:

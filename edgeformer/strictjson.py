@@ -97,6 +97,12 @@ def integer(value: Any, where: str, low: int, high: int) -> int:
     return value
 
 
+def truth(value: Any, where: str) -> bool:
+    if not isinstance(value, bool):
+        raise BundleError(f"{where} is {shown(value)}; it must be true or false")
+    return value
+
+
 def number(value: Any, where: str, low: float, high: float) -> float:
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not plain or not math.isfinite(value) or not low <= value <= high:

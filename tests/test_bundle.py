@@ -35,7 +35,7 @@ DELETE = object()
 # (where, value, what the error must name)
 REFUSED = [
     (["format"], 1, "export the bundle again"),
-    (["format"], 6, "format 6"),
+    (["format"], 7, "format 7"),
     (["format"], True, "format true"),
     (["format"], "1", "format"),
     (["format"], DELETE, "format"),

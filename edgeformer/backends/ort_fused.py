@@ -39,7 +39,10 @@ class FusedBackend(Backend):
         sizes = manifest.model
         names = cache_names(sizes["n_layers"])
         self._head = sizes["head_dim"]
-        shape = (len(names), sizes["n_kv_heads"], manifest.capacity, fused_head(self._head))
+        self.exact_steps = manifest.exact_steps
+        # Steps of such a graph write a row more than they have tokens.
+        room = manifest.capacity + int(manifest.exact_steps)
+        shape = (len(names), sizes["n_kv_heads"], room, fused_head(self._head))
         self._capacity, self._used = manifest.capacity, 0
         self._held: List[Held] = []
         self._cache = zeros(shape)

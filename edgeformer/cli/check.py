@@ -31,11 +31,13 @@ def run(arguments: argparse.Namespace) -> int:
     golden = bundle.manifest.golden
     options = arguments.backend, arguments.threads, arguments.cuda_graph
     with open_backend(bundle, *options) as backend:
-        from edgeformer.generation.golden import golden_run
+        from edgeformer.generation.golden import check_exact_steps, golden_run
 
         console.say(f"backend: {backend.reason}")
         precision = backend.precision
         found = golden_run(backend, bundle.manifest)
+        if backend.exact_steps:
+            console.say(check_exact_steps(backend, bundle.manifest))
     if precision != "fp32":
         _check_limits(found, golden.limits.get(precision), precision)
         return 0

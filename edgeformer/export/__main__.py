@@ -135,7 +135,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _resized(wanted: Recipe, args: argparse.Namespace) -> Recipe:
-    asked = {name: getattr(args, name) for name in ("capacity", "chunk")}
+    asked = {name: getattr(args, name) for name in ("capacity", "chunk", "exact_steps")}
     asked = {name: value for name, value in asked.items() if value is not None}
     wanted = dataclasses.replace(wanted, graph=dataclasses.replace(wanted.graph, **asked))
     asked = {"text": args.eval_text, "calibration": args.calibration_text}

@@ -13,7 +13,7 @@ from edgeformer.contract import STEP, Graph
 from edgeformer.errors import EdgeformerError
 from edgeformer.export import parity
 from edgeformer.export.fp16 import InFp16, in_fp16, name_pinned
-from edgeformer.export.fused_run import check_fused, fused_logits
+from edgeformer.export.fused_run import check_exact, check_fused, fused_logits
 from edgeformer.export.gate import Gate, passed
 from edgeformer.export.golden_prompt import golden_ids
 from edgeformer.export.graphs import Traced
@@ -30,6 +30,7 @@ from edgeformer.export.stages import Stages, stages
 from edgeformer.export.store import trace_all, write_graphs
 from edgeformer.export.tokenizer import Written, write_words
 from edgeformer.export.words import Words
+from edgeformer.manifest import EXACT
 from edgeformer.manifest_embedding import Embedding
 from edgeformer.manifest_quality import Pin, Quality
 from edgeformer.nn.config import ModelConfig
@@ -69,6 +70,7 @@ class _Order:
     fused: int | None  # rows of the cache of the one graph of dialect `ort`; None: portable graphs
     capacity: int
     chunk: int
+    exact: bool  # steps of several tokens give the bits of steps of one
     words: Words | None
     ends: tuple[int, ...]  # where there is no tokenizer
     golden_prompt: str | Sequence[int] | None
@@ -113,6 +115,7 @@ def export_recipe(
         fused=given.capacity if fused else None,
         capacity=given.capacity,
         chunk=_checked_chunk(given.config, given.capacity, recipe.graph.chunk, panels),
+        exact=_checked_exact(recipe.graph.exact_steps, recipe.precision, fused),
         words=given.words,
         ends=given.ends,
         golden_prompt=golden.prompt if golden.prompt_ids is None else golden.prompt_ids,
@@ -132,6 +135,7 @@ def export_decoder(
     name: str,
     capacity: int | None = None,
     chunk: int | None = None,
+    exact_steps: bool = False,
     target: str = "jetson-nano",
     precision: str = "fp32",
     dialect: str | None = None,
@@ -148,7 +152,8 @@ def export_decoder(
     """Write a bundle, or raise and leave no trace. The decoder is left in evaluation mode.
 
     capacity: max_positions if None; chunk: 128 if None, 256 in dialect `ort` and fp32, or the
-    capacity if that is less. precision: one of PRECISIONS, for its targets; dialect: "portable" or
+    capacity if that is less. exact_steps: as the key of a recipe. precision: one of PRECISIONS, for
+    its targets; dialect: "portable" or
     "ort" (which is the default for target "cpu", where the model can be written in it); embedding:
     "graph" or "host". golden_prompt: text, where there is a tokenizer, or ids; a few fixed ids if
     None. `texts` are what a reduced precision is measured on (what the model writes itself, without
@@ -173,6 +178,7 @@ def export_decoder(
         fused=capacity if fused else None,
         capacity=capacity,
         chunk=_checked_chunk(config, capacity, chunk, fused and precision == "fp32"),
+        exact=_checked_exact(exact_steps, precision, fused),
         words=None if tokenizer_json is None else Words(tokenizer_json),
         ends=(),
         golden_prompt=golden_prompt,
@@ -203,7 +209,8 @@ def _export(
         host = order.embedding == "host"
         # of two equal weights a trace keeps one, and quantizing tells them apart
         example = traced if order.precision.quantize is None else None
-        drafts = trace_all(config, example, precision, host, parameters, stage, fused=order.fused)
+        form = {"fused": order.fused, "exact": order.exact}
+        drafts = trace_all(config, example, precision, host, parameters, stage, **form)
         give_back()
         stage("load the weights")
         decoder = load()
@@ -270,7 +277,11 @@ def _checked(
     """The golden run of what was written, against PyTorch's."""
     precision = order.precision.name
     if STEP in graphs:
-        return check_fused(folder / graphs[STEP].file, ref, order.chunk, stage, precision)
+        found = check_fused(folder / graphs[STEP].file, ref, order.chunk, stage, precision)
+        if order.exact:
+            stage.inside("steps of several tokens against steps of one")
+            check_exact(folder / graphs[STEP].file, ref, order.chunk)
+        return found
     options = order.capacity, order.chunk, stage, precision, table
     return parity.check_graphs(folder, graphs, order.config, ref, *options)
 
@@ -319,6 +330,7 @@ def _describe(
         embedding=table,
         capacity=order.capacity,
         chunk=order.chunk,
+        exact=order.exact,
         graphs=graphs,
         text=text,
         ends=order.ends if text is None else text.eos_token_ids,
@@ -397,3 +409,13 @@ def _checked_chunk(config: ModelConfig, capacity: int, asked: int | None, panels
             f"[graph] chunk is {chunk}; it must be at least 1 and at most the capacity, {capacity}"
         )
     return chunk
+
+
+def _checked_exact(asked: bool, precision: str, fused: bool) -> bool:
+    if asked and not (fused and precision == EXACT):
+        raise EdgeformerError(
+            f"exact steps are for {EXACT} in dialect ort, not for {precision}"
+            f"{'' if fused else ' in dialect portable'}; leave out --exact-steps ([graph] "
+            f"exact_steps), or say --target cpu --precision {EXACT}"
+        )
+    return asked

@@ -11,6 +11,7 @@ import onnxruntime as ort
 from edgeformer.export.measure import LIMITS, check_same, measured, top
 from edgeformer.export.parity import Golden, Reference, open_graph
 from edgeformer.export.quality import Logits
+from edgeformer.generation import golden
 
 
 class FusedRun:
@@ -52,6 +53,18 @@ def fused_logits(path: Path) -> Logits:
         return run(ids, range(len(ids)))
 
     return logits
+
+
+def check_exact(path: Path, ref: Reference, chunk: int) -> str:
+    """That steps of several tokens give the bits of steps of one, in the form in which a device
+    computes them; CheckFailed if not."""
+    run = FusedRun(open_graph(path, packed=True))
+
+    def logits(ids: Sequence[int], start: int) -> np.ndarray:
+        run.used = start
+        return run(ids, range(len(ids)))
+
+    return golden.check_exact(logits, [*ref.prompt_ids, *ref.greedy_ids[:-1]], chunk)
 
 
 def check_fused(

@@ -65,12 +65,18 @@ def trace(
 
 
 def trace_fused(
-    decoder: Decoder, capacity: int, parameters: dict[str, torch.Tensor] | None = None
+    decoder: Decoder,
+    capacity: int,
+    parameters: dict[str, torch.Tensor] | None = None,
+    exact: bool = False,
 ) -> Traced:
-    """The one graph of dialect `ort`, over a cache of so many rows. As `trace`, else."""
-    step = FusedStep(decoder, capacity).eval()
+    """The one graph of dialect `ort`, over a cache of so many rows. As `trace`, else.
+
+    `exact`: as nn.fused_step.FusedStep says.
+    """
+    step = FusedStep(decoder, capacity, exact).eval()
     model = decoder.config.to_json()
-    contract = fused_graph(f"{STEP}.onnx", model, capacity, counted=step.counted)
+    contract = fused_graph(f"{STEP}.onnx", model, capacity, step.counted, step.spare)
     traced = _traced(step, contract, parameters, ())
     outputs = [spec.name for spec in contract.outputs]
     nodes = fused_nodes(traced.nodes, traced.weights, outputs)

@@ -55,6 +55,13 @@ def parser() -> argparse.ArgumentParser:
     add("--capacity", type=int, metavar="N", help="rows of the cache: prompt and answer together")
     add("--chunk", type=int, metavar="N", help="most tokens of one prefill step")
     add(
+        "--exact-steps",
+        action="store_const",
+        const=True,
+        help="n8: steps of several tokens give the very bits of steps of one, so that greedy text "
+        "may be drafted",
+    )
+    add(
         "--precision",
         choices=tuple(DTYPES),
         help="of the graphs (default fp32, from which TensorRT up to 10 builds FP16 engines too); "

@@ -50,6 +50,7 @@ class GraphSize:
 
     capacity: int | None = None  # min(1024, max_positions) of a checkpoint, all of a preset
     chunk: int | None = None  # 128, or 256 in fp32 for a CPU; at most the capacity
+    exact_steps: bool = False  # several tokens in a step give the bits of one at a time; n8
 
     def __post_init__(self) -> None:
         check_types(self, "[graph]")

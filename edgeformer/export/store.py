@@ -36,16 +36,18 @@ def trace_all(
     stage: Stage,
     pins: Collection[str] = (),
     fused: int | None = None,
+    exact: bool = False,
 ) -> list[Traced]:
     """The graphs of a bundle; their weights will be looked up in `parameters`. `traced` None: a
-    skeleton is traced. `fused`: one graph of dialect `ort` over a cache of so many rows."""
+    skeleton is traced. `fused`: one graph of dialect `ort` over a cache of so many rows, `exact`
+    where its steps of several tokens are to give the bits of steps of one."""
     if traced is None:
         decoder = skeleton(config, precision, pins)
     else:
         decoder = in_precision(traced, precision, pins)
     if fused is not None:
         stage(f"trace {STEP}.onnx")
-        return [trace_fused(decoder, fused, parameters)]
+        return [trace_fused(decoder, fused, parameters, exact)]
     drafts = []
     for kind in PORTABLE:
         stage(f"trace {kind}.onnx")

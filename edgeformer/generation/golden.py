@@ -1,6 +1,6 @@
 """The golden tokens of a bundle, computed again on this machine."""
 
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
 
@@ -93,6 +93,45 @@ def golden_run(backend: Backend, manifest: Manifest) -> Comparison:
             position = len(golden.prompt_ids) + step
             logits = backend.step([expected], [position], [0]).logits[0]
     return Comparison(wrong, len(golden.greedy_ids), largest_error, largest_kl)
+
+
+STEP_SIZES = (2, 4, 8, 16)  # tokens; drafts are no longer
+
+
+def check_exact(
+    logits: Callable[[Sequence[int], int], "np.ndarray"], ids: Sequence[int], chunk: int
+) -> str:
+    """Whether steps of several tokens give the bits of steps of one; raises CheckFailed if not.
+
+    `logits(ids, start)` computes a step of at most `chunk` tokens: float32 [len(ids), vocab], for
+    these at positions from `start` on. Returns what was found, for a person.
+    """
+    sizes = [size for size in STEP_SIZES if size <= chunk]
+    alone = np.concatenate([logits([token], start) for start, token in enumerate(ids)])
+    for size in sizes:
+        parts = [logits(ids[at : at + size], at) for at in range(0, len(ids), size)]
+        together = np.concatenate(parts)
+        wrong = (together != alone).any(axis=1)
+        if wrong.any():
+            error = float(np.abs(together - alone).max())
+            raise CheckFailed(
+                f"steps of {size} tokens give other logits than steps of one at {wrong.sum()} of "
+                f"{len(ids)} tokens, by at most {error:.2g}: the bundle promises exact steps, and "
+                "this onnxruntime does not keep that here; export it without --exact-steps"
+            )
+    return f"steps of {', '.join(map(str, [1, *sizes]))} tokens give the same bits"
+
+
+def check_exact_steps(backend: Backend, manifest: Manifest) -> str:
+    """`check_exact` of a bundle's golden text."""
+    golden = manifest.golden
+    backend.owner = object()
+
+    def logits(ids: Sequence[int], start: int) -> "np.ndarray":
+        backend.truncate(start)
+        return backend.step(ids, range(start, start + len(ids)), range(len(ids))).logits
+
+    return check_exact(logits, [*golden.prompt_ids, *golden.greedy_ids[:-1]], manifest.chunk)
 
 
 def _distance(logits: "np.ndarray", top: Top, step: int) -> Tuple[float, float]:

@@ -42,19 +42,27 @@ class FusedStep(nn.Module):
     last row and the number of rows once the step is done; then past.{i}.key and past.{i}.value,
     float32 [1, kv_heads, capacity, head_dim]. Outputs: logits float32 [R, vocab], tokens int64 [R]
     (the most likely ones), and present.{i}.key / .value, which lie where the past ones do.
+
+    `exact`: a step of several tokens is to give the bits of steps of one. The operator computes a
+    single row's product with the values in another way than that of several, so it is never given
+    a single one: a row of zeros comes behind the tokens, whose key and value go into a row of the
+    cache that is spare or will be written by the next step, and whose answer is dropped.
     """
 
-    def __init__(self, decoder: Decoder, capacity: int) -> None:
+    def __init__(self, decoder: Decoder, capacity: int, exact: bool = False) -> None:
         super().__init__()
         self.decoder, self.config, self.capacity = decoder, decoder.config, capacity
+        self.spare = int(exact)  # rows of zeros in a step, and of the cache behind the capacity
         self.counted, self.inside = takes_positions(self.config), turns_inside(self.config)
-        self.biases = Biases(decoder, capacity) if self.config.position == "alibi" else None
+        alibi = self.config.position == "alibi"
+        self.biases = Biases(decoder, capacity + self.spare, exact) if alibi else None
         for kind in ("global", "local"):
             if self.inside and hasattr(decoder, f"{kind}_cos"):
                 for part in ("cos", "sin"):  # the operator takes one half: the other is the same
                     table = getattr(decoder, f"{kind}_{part}")
-                    half = table[:, table.shape[1] // 2 :].contiguous()
-                    self.register_buffer(f"{kind}_{part}", half, persistent=False)
+                    half = table[:, table.shape[1] // 2 :]
+                    half = torch.cat([half, half[-1:]]) if exact else half  # the spare row's
+                    self.register_buffer(f"{kind}_{part}", half.contiguous(), persistent=False)
 
     @property
     def input_names(self) -> list[str]:
@@ -74,6 +82,8 @@ class FusedStep(nn.Module):
         rows, last, total, *past = rest
         decoder = self.decoder
         x = decoder.embed(token_ids, positions)  # [1, T, d_model]
+        if self.spare:
+            last, total = last + 1, total + 1
         attend = FusedAttention(self, rows, last, total, past)
         if self.biases is not None:
             attend.bias = self.biases(token_ids, total)
@@ -90,7 +100,7 @@ class FusedStep(nn.Module):
         """Small inputs to trace with."""
         c = self.config
         count = torch.arange(tokens, dtype=torch.int32)
-        shape = (1, c.n_kv_heads, self.capacity, fused_head(c.head_dim))
+        shape = (1, c.n_kv_heads, self.capacity + self.spare, fused_head(c.head_dim))
         past = [torch.zeros(1).expand(shape) for _ in range(2 * c.n_layers)]
         sizes = [torch.tensor([size], dtype=torch.int32) for size in (tokens - 1, tokens)]
         positions = [count % c.max_positions] if self.counted else []
@@ -154,28 +164,47 @@ class FusedAttention:
             "do_rotary_i": int(tables[0] is not None),
         }
         past = self.past[2 * layer : 2 * layer + 2]
+        # a number, not a product of sizes: the exporter traces that as well, and fails on n * 1
+        whole = fused_head(c.head_dim)
+        if self.step.spare:
+            k_heads = [c.n_kv_heads] * 2
+            counts = [c.n_heads + sum(k_heads)] if qkv[1] is None else [c.n_heads, *k_heads]
+            padded = (with_spare(x, n * whole) for x, n in zip(qkv, counts, strict=False))
+            qkv = (*padded, *qkv[len(counts) :])
         inputs = (*qkv, *past, self.last, self.total, *tables)
         if self.bias is not None:
             inputs = (*inputs, None, self.bias)  # positions, which the operator counts itself
-        # a number, not a product of sizes: the exporter traces that as well, and fails on n * 1
-        whole = fused_head(c.head_dim)
         y, *new = GroupQuery.apply(*inputs, c.n_heads * whole, attributes)
         self.present += new
         if whole != c.head_dim:
             y = y.reshape(1, -1, c.n_heads, whole)[..., : c.head_dim]
             y = y.reshape(1, -1, c.n_heads * c.head_dim)
-        return self.chosen(y) if layer == c.n_layers - 1 else y
+        if layer == c.n_layers - 1:
+            return self.chosen(y)
+        return y[:, :-1] if self.step.spare else y
+
+
+def with_spare(x: torch.Tensor, width: int) -> torch.Tensor:
+    """[1, T, width] -> [1, T + 1, width], the last row of zeros."""
+    return torch.cat([x, torch.zeros(1, 1, width)], 1)
 
 
 class Biases(nn.Module):
     """What ALiBi adds to scores, [1, heads, T, total]: a piece of one table, the same for every
-    query, since a softmax does not see what all keys of a query have in common."""
+    query, since a softmax does not see what all keys of a query have in common. `exact`: for T + 1
+    tokens, and the same bias for a key whatever comes behind it."""
 
-    def __init__(self, decoder: Decoder, capacity: int) -> None:
+    def __init__(self, decoder: Decoder, capacity: int, exact: bool) -> None:
         super().__init__()
-        self.rounded = decoder.config.alibi_bfloat16
-        if self.rounded:  # by absolute position: another distance is another rounding
-            table = decoder.biases[:capacity].t()  # [heads, capacity]
+        self.exact = exact
+        self.first = exact or decoder.config.alibi_bfloat16
+        if decoder.config.alibi_bfloat16:
+            # by absolute position: another distance is another rounding
+            rows = decoder.biases[:capacity]
+            rows = torch.cat([rows, rows[-1:]]) if len(rows) < capacity else rows
+            table = rows.t()  # [heads, capacity]
+        elif exact:
+            table = decoder.slopes[:, None] * torch.arange(capacity, dtype=torch.float32)
         else:  # by the distance from the newest token, which stands in the last column
             away = torch.arange(capacity - 1, -1, -1, dtype=torch.float32)
             table = -decoder.slopes[:, None] * away
@@ -183,7 +212,9 @@ class Biases(nn.Module):
 
     def forward(self, token_ids: torch.Tensor, total: torch.Tensor) -> torch.Tensor:
         each = (token_ids * 0).to(torch.float32)[:, None, :, None]  # [1, 1, T, 1]
-        return Columns.apply(self.table, total, self.rounded) + each
+        if self.exact:
+            each = torch.cat([each, torch.zeros(1, 1, 1, 1)], 2)
+        return Columns.apply(self.table, total, self.first) + each
 
 
 class Columns(torch.autograd.Function):

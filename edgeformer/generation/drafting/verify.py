@@ -12,6 +12,7 @@ from edgeformer.generation.choosing import top_margin
 from edgeformer.generation.drafting import Drafter
 from edgeformer.generation.drafting.pace import best_length, cost_of
 from edgeformer.generation.sampling import Sampler
+from edgeformer.manifest import EXACT
 
 Margin = Callable[[np.ndarray, Sequence[int]], float]
 
@@ -24,10 +25,13 @@ ROUNDING = 1e-5
 def refuse_rounding(backend: Backend) -> None:
     """Greedy tokens of a draft are those of plain decoding only where rounding is small."""
     if backend.precision != "fp32" and not backend.exact_steps:
+        way = "use an fp32 bundle"
+        if backend.precision == EXACT:
+            way = "export it with --exact-steps, or " + way
         raise EdgeformerError(
             f"this model computes in {backend.precision}, where a step of several tokens rounds "
-            "otherwise than steps of one, so that drafts could change the likeliest token; use "
-            "an fp32 bundle, or draw with a temperature, or leave drafting off"
+            f"otherwise than steps of one, so that drafts could change the likeliest token; {way}, "
+            "or draw with a temperature, or leave drafting off"
         )
 
 
