@@ -48,7 +48,7 @@ declare -A KIT=(
     [r36.python]=3.10
     [r36.pip]=25.0.1
     [r36.packages]="numpy==1.26.4 flatbuffers==25.12.19 protobuf==7.36.2 typing_extensions==4.16.0
-        onnxruntime==1.23.2 tokenizers==0.23.3 MarkupSafe==3.0.4 Jinja2==3.1.6"
+        onnxruntime==1.23.2 tokenizers==0.23.3 MarkupSafe==3.0.4 Jinja2==3.1.6 llguidance==1.9.1"
     [r36.build]="setuptools==75.8.0 wheel==0.45.1"
     [r36.pycuda]="platformdirs==4.3.6 pytools==2024.1.14 pycuda==2024.1.2"
 )
@@ -522,7 +522,8 @@ collect() { # for every board, with pip's own idea of what runs there
     for kit in r32 r35 r36; do
         release=${KIT[$kit.python]} wheels=() sources=()
         tags=(--platform manylinux2014_aarch64 --platform manylinux_2_17_aarch64)
-        [ $kit = r32 ] || tags+=(--platform manylinux_2_27_aarch64 --platform manylinux_2_28_aarch64)
+        [ $kit = r32 ] || tags+=(--platform manylinux_2_27_aarch64 --platform manylinux_2_28_aarch64
+            --platform manylinux_2_31_aarch64)
         for pin in "pip==${KIT[$kit.pip]}" ${KIT[$kit.packages]} ${KIT[$kit.build]} ${KIT[$kit.pycuda]}; do
             if is_source "$kit" "${pin%%==*}"; then sources+=("$pin"); else wheels+=("$pin"); fi
         done

@@ -90,6 +90,7 @@ KITS = (
             "tokenizers": "0.23.3",
             "MarkupSafe": "3.0.4",
             "Jinja2": "3.1.6",
+            "llguidance": "1.9.1",  # for --regex; on older Pythons edgeformer does it itself
         },
         build={"setuptools": "75.8.0", "wheel": "0.45.1"},
         pycuda={"platformdirs": "4.3.6", "pytools": "2024.1.14", "pycuda": "2024.1.2"},

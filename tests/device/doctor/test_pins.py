@@ -46,3 +46,9 @@ def test_a_requirement_is_pinned_only_where_the_board_is_known():
     assert requirement(NANO, "pip") == "pip==21.3.1"
     assert requirement(NANO, "torch") == "torch"
     assert requirement(None, "numpy") == "numpy"
+
+
+def test_a_python_that_has_llguidance_gets_it_and_an_older_one_needs_none():
+    for kit in KITS:
+        newer = tuple(int(part) for part in kit.python.split(".")) >= (3, 10)
+        assert ("llguidance" in kit.packages) == newer, kit.name
