@@ -46,7 +46,7 @@ choose() {
     if [ $JETSON = no ]; then
         KIND=pc CPU=yes
     elif [ $CPU = yes ]; then
-        # The Docker of JetPack 4 is too old for the threads of today's Debian.
+        # The Docker of JetPack 4 refuses threads to today's Debian: docker-library/python issue 835.
         case $L4T in 32.*) KIND=r32 ;; *) KIND=pc ;; esac
     else
         case $L4T. in
@@ -188,7 +188,9 @@ board_files() {
 }
 
 GPU=()
-gpu() { # the runtime of NVIDIA, never --gpus, and the groups that own the devices
+# The runtime of NVIDIA, never --gpus (osrf/rocker 211), and the groups that own the devices, without
+# which only root has a GPU (NVIDIA/nvidia-docker issue 1449).
+gpu() {
     local device group
     GPU=(--runtime nvidia)
     for device in /dev/nvmap /dev/nvhost-gpu /dev/nvgpu/igpu0/ctrl /dev/dri/renderD128; do

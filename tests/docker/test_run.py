@@ -87,11 +87,13 @@ def test_a_bundle_that_takes_no_engines_is_told_of(tmp_path):
 def test_bundles_of_one_name_stay_apart_and_one_that_is_named_twice_is_one(tmp_path):
     machine = machines.pc(tmp_path)
     boards.write(machine.work, "other/tiny/manifest.json", "{}")
+    boards.write(machine.work, "third/tiny/manifest.json", "{}")
     os.symlink(os.path.join(machine.work, TINY), os.path.join(machine.work, "link"))
-    started = machine.started("bench", TINY, "other/tiny/", "link", "bundles/../bundles/tiny")
-    same = "/bundles/tiny"
-    assert started.arguments == ["bench", same, "/bundles/tiny-2", same, same]
-    assert len(started.mounts()) == 2
+    words = [TINY, "other/tiny/", "link", "bundles/../bundles/tiny", "third/tiny"]
+    started = machine.started("bench", *words)
+    one, two, three = "/bundles/tiny", "/bundles/tiny-2", "/bundles/tiny-3"
+    assert started.arguments == ["bench", one, two, one, one, three]
+    assert len(started.mounts()) == 3
 
 
 def test_the_board_is_told_to_the_container(tmp_path):
@@ -151,6 +153,8 @@ def test_files_that_options_name_can_be_read(tmp_path):
         assert machine.started("generate", TINY, "x", *words).arguments[3:] == words
     drafts = machine.started("generate", TINY, "x", "--draft", TINY)
     assert drafts.arguments[3:] == ["--draft", "/bundles/tiny"]
+    twice = machine.started("generate", TINY, "x", "--prefix", "a/saved", "--draft", "a/saved")
+    assert twice.arguments[3:] == ["--prefix", "/files/saved", "--draft", "/files/saved"]
     drafter = machine.started("drafter", "-o", "d", TINY, "text.txt")
     assert drafter.arguments == ["drafter", "-o", "/out/work/d", "/bundles/tiny", "/files/text.txt"]
 
