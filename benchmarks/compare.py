@@ -18,9 +18,9 @@ sys.path.insert(1, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 from report import figures, history, markdown, runs
 
-from edgeformer.bench import document as documents
 from edgeformer.cli.stdout import ends_well
 from edgeformer.errors import EdgeformerError
+from edgeformer.wholefile import check_writable
 
 
 @ends_well
@@ -28,7 +28,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.output:
-            documents.writable(options.output)
+            check_writable(options.output)
         if options.history:
             return _history(options)
         return _compare(options)

@@ -31,6 +31,7 @@ from edgeformer.bundle import MANIFEST, Bundle
 from edgeformer.cli.stdout import ends_well
 from edgeformer.engines.record import engine_sets
 from edgeformer.errors import EdgeformerError
+from edgeformer.wholefile import check_writable
 
 LONG = 256  # positions, from which prompts of 16 tokens and 64 new ones fit
 
@@ -80,7 +81,7 @@ def _run(options: argparse.Namespace) -> int:
     if (plan is None) == (not options.bundles):
         raise EdgeformerError("say --quick or --full, or give bundles")
     if options.output:
-        documents.writable(options.output)
+        check_writable(options.output)
     with tempfile.TemporaryDirectory() as folder:
         paths, parameters = options.bundles, {}  # type: List[str], Dict[str, int]
         if plan:

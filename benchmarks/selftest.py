@@ -29,6 +29,7 @@ from edgeformer.bundle import Bundle
 from edgeformer.cli.stdout import ends_well
 from edgeformer.device.monitor import Monitor
 from edgeformer.errors import EdgeformerError
+from edgeformer.wholefile import check_writable
 
 
 @ends_well
@@ -36,7 +37,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if options.output:
-            document.writable(options.output)
+            check_writable(options.output)
         report = selftest(options)
     except EdgeformerError as error:
         print(f"error: {error}", file=sys.stderr)

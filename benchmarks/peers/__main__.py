@@ -23,6 +23,7 @@ from edgeformer.cli.stdout import ends_well
 from edgeformer.device.monitor import Monitor
 from edgeformer.errors import EdgeformerError
 from edgeformer.speed.probe import MOST_BYTES, read_bandwidth, samples
+from edgeformer.wholefile import check_writable
 
 PROBES = 5
 ENGINES = "edgeformer:fp32,transformers:fp32,llama.cpp:f32"
@@ -73,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
     forms = ["ids.json", *(c.kind.form for c in every if c.path is None)]
     where.require([c.peer.environment for c in every] + environments_of(forms))
     if options.output:
-        documents.writable(options.output)
+        check_writable(options.output)
     made, began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), time.perf_counter()
     machine = conditions.machine()  # the load average before our own load
     place = Forms(options.model, settings.capacity, options.cache, where)
