@@ -45,6 +45,10 @@ def _described(manifest: Manifest) -> str:
         ("embedding", "in the graphs" if table is None else f"looked up in {table.file}"),
         ("capacity", f"{manifest.capacity} tokens, a cache of {cache / 1e6:.1f} MB"),
         ("chunk", f"{manifest.chunk} tokens"),
+        *(
+            [("steps", "exact: several tokens give the bits of one at a time")]
+            * manifest.exact_steps
+        ),
         ("tokenizer", _tokenizer(manifest.tokenizer)),
         ("chat", ", ".join(sorted(manifest.chat_templates)) or "no template"),
         ("end tokens", " ".join(map(str, manifest.eos_token_ids)) or "none"),
