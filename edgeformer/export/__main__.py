@@ -141,7 +141,7 @@ def _resized(wanted: Recipe, args: argparse.Namespace) -> Recipe:
     asked = {"text": args.eval_text, "calibration": args.calibration_text}
     asked = {name: value for name, value in asked.items() if value is not None}
     wanted = dataclasses.replace(wanted, quality=dataclasses.replace(wanted.quality, **asked))
-    names = ("target", "precision", "dialect", "embedding", "tokenizer")
+    names = ("target", "precision", "dialect", "block", "embedding", "tokenizer")
     asked = {name: getattr(args, name) for name in names}
     asked = {name: value for name, value in asked.items() if value is not None}
     return dataclasses.replace(wanted, **asked)

@@ -110,7 +110,7 @@ def export_recipe(
         source=given.source,
         config=given.config,
         target=recipe.target,
-        precision=check_precision(*form),
+        precision=check_precision(*form, recipe.block),
         embedding=recipe.embedding,
         fused=given.capacity if fused else None,
         capacity=given.capacity,
@@ -139,6 +139,7 @@ def export_decoder(
     target: str = "jetson-nano",
     precision: str = "fp32",
     dialect: str | None = None,
+    block: int | None = None,
     embedding: str = "graph",
     tokenizer_json: str | None = None,
     golden_prompt: str | Sequence[int] | None = None,
@@ -155,9 +156,9 @@ def export_decoder(
     capacity if that is less. exact_steps: as the key of a recipe. precision: one of PRECISIONS, for
     its targets; dialect: "portable" or
     "ort" (which is the default for target "cpu", where the model can be written in it); embedding:
-    "graph" or "host". golden_prompt: text, where there is a tokenizer, or ids; a few fixed ids if
-    None. `texts` are what a reduced precision is measured on (what the model writes itself, without
-    a tokenizer), `gate` is how much it may lose.
+    "graph" or "host"; block: 32 or 64 inputs, in n8 alone. golden_prompt: text, where there is a
+    tokenizer, or ids; a few fixed ids if None. `texts` are what a reduced precision is measured on
+    (what the model writes itself, without a tokenizer), `gate` is how much it may lose.
     """
     config = decoder.eval().config
     if decoder.embedding.weight.dtype != torch.float32:
@@ -173,7 +174,7 @@ def export_decoder(
         source=source or Source(name),
         config=config,
         target=target,
-        precision=check_precision(*form),
+        precision=check_precision(*form, block),
         embedding=embedding,
         fused=capacity if fused else None,
         capacity=capacity,

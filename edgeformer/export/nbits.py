@@ -9,17 +9,51 @@ import dataclasses
 
 import numpy as np
 import onnx
+import torch
 
 from edgeformer.contract import STEP
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.clean import Weight
 from edgeformer.export.graphs import Traced
+from edgeformer.export.qdq import ADDED, smoothed
 from edgeformer.nn.quantize import Blocks
+from edgeformer.nn.quantize.eight import EightBits
 from edgeformer.nn.quantize.offsets import joined
 
 DOMAIN = "com.microsoft"
 TRANSPOSED = ".transpose"  # how `clean` names the weight of a plain product
 FLOAT_ACTIVATIONS, INT8_ACTIVATIONS = 1, 4  # accuracy_level of MatMulNBits
+
+
+def with_eight_bits(traced: Traced, found: EightBits) -> Traced:
+    """The graph with these blocks, and what was smoothed for them. It must come from a skeleton: of
+    two equal weights a trace keeps one, and smoothing tells them apart.
+
+    Raises EdgeformerError where a matrix or a smoothed parameter is not found.
+    """
+    names = {weight.name for weight in traced.weights.values()}
+    for name in found.folded:
+        if not names & {name, name + TRANSPOSED, name + ADDED}:
+            raise EdgeformerError(f"{traced.contract.file} has no {name} that could be smoothed")
+    weights = {value: smoothed(w, found.folded) for value, w in traced.weights.items()}
+    made = with_blocks(dataclasses.replace(traced, weights=weights), found.blocks)
+    return made if found.rows is None else _rows_divided(made, found.rows)
+
+
+def _rows_divided(traced: Traced, by: torch.Tensor) -> Traced:
+    """The graph whose embedding divides what it looks up: the table is scaled for the head."""
+    nodes, share = [], "embedding.share"
+    for node in traced.nodes:
+        nodes.append(node)
+        if node.op_type == "GatherBlockQuantized":
+            rows, node.output[0] = node.output[0], node.output[0] + ".rows"
+            nodes.append(
+                onnx.helper.make_node(
+                    "Mul", [node.output[0], share], [rows], name=node.name + ".share"
+                )
+            )
+    weights = traced.weights | {share: Weight(share, lambda: (1.0 / by).numpy())}
+    return dataclasses.replace(traced, nodes=nodes, weights=weights)
 
 
 def with_blocks(

@@ -82,6 +82,13 @@ def parser() -> argparse.ArgumentParser:
         "fp32, n8 and n4, where the model can be written in them; to be asked for in "
         "int8-dynamic), or portable",
     )
+    add(
+        "--block",
+        type=int,
+        choices=(32, 64),
+        help="inputs that share a scale in n8 (default: what is nearer to float32 on the "
+        "calibration text); 64, with smoothed inputs, is faster and smaller",
+    )
     _add_quality(add)
     add("--force", action="store_true", help="replace the bundle if it exists")
     return made

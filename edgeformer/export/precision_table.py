@@ -151,7 +151,8 @@ def _exported(recipe: Recipe, name: str, folder: Path, force: bool) -> Bundle:
     known = PRECISIONS[name].targets
     target = "cpu" if "cpu" in known else known[0]
     embedding = "graph" if PRECISIONS[name].quantize is not None else recipe.embedding
-    wanted = dataclasses.replace(recipe, precision=name, target=target, embedding=embedding)
+    form = {"precision": name, "target": target, "embedding": embedding}
+    wanted = dataclasses.replace(recipe, **form, block=recipe.block if name == "n8" else None)
     path = folder / f"{recipe.name}-{name}"
     shown = sys.stderr.isatty()
     print(f"exporting {name} ...", file=sys.stderr, flush=True)

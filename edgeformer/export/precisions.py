@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -10,13 +12,12 @@ import torch
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.dynamic import with_dynamic
 from edgeformer.export.graphs import Traced
-from edgeformer.export.nbits import with_blocks
+from edgeformer.export.nbits import with_blocks, with_eight_bits
 from edgeformer.export.qdq import with_int8
 from edgeformer.manifest import FUSED
 from edgeformer.manifest_quality import Pin
 from edgeformer.nn.decoder import Decoder
-from edgeformer.nn.quantize import Format
-from edgeformer.nn.quantize.decoder import quantize_decoder
+from edgeformer.nn.quantize.eight import in_8_bits
 from edgeformer.nn.quantize.int8_dynamic import dynamic_int8
 from edgeformer.nn.quantize.int8_sensitivity import quantize_int8
 from edgeformer.nn.quantize.mix import mixed
@@ -57,13 +58,15 @@ class Precision:
     portable: bool = False  # whether it is in that dialect for a CPU too, unless another is asked
 
 
-def _in_8_bits(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
-    """So many bits that no method beats the nearest value: the demo model has a KL of 0.00019 with
-    GPTQ and of 0.00021 without. What was 8 bits before (Q8_0) stays as it was."""
-    blocks = quantize_decoder(
-        decoder, lambda name: Format(8), ids, "nearest", progress, keep=True, grids=True
-    )
-    return Quantized(lambda traced: with_blocks(traced, blocks))
+def _in_8_bits(
+    decoder: Decoder,
+    ids: torch.Tensor,
+    progress: Callable[[str], None],
+    block: int | None = None,
+) -> Quantized:
+    """Blocks of 64 or 32: as asked, or what is nearer to float32."""
+    found = in_8_bits(decoder, ids, block, progress)
+    return Quantized(lambda traced: with_eight_bits(traced, found), note=found.name)
 
 
 def _mixed(decoder: Decoder, ids: torch.Tensor, progress: Callable[[str], None]) -> Quantized:
@@ -123,8 +126,9 @@ def is_fused(dialect: str | None, precision: str, target: str, embedding: str) -
     return dialect != "portable" and target == "cpu" and not why
 
 
-def check_precision(name: str, target: str, embedding: str) -> Precision:
-    """The entry, or an error where a bundle for this target cannot have it."""
+def check_precision(name: str, target: str, embedding: str, block: int | None = None) -> Precision:
+    """The entry, or an error where a bundle for this target cannot have it. `block`: inputs that
+    share a scale, where that is a choice."""
     found = PRECISIONS[name]
     if target not in found.targets:
         raise EdgeformerError(
@@ -135,4 +139,11 @@ def check_precision(name: str, target: str, embedding: str) -> Precision:
         raise EdgeformerError(
             f"precision {name} keeps a quantized embedding in the graph; leave out --embedding host"
         )
-    return found
+    if block is None:
+        return found
+    if name != "n8":
+        raise EdgeformerError(
+            f"blocks of {block} are a choice of precision n8, not of {name}; leave out --block, or "
+            "say --precision n8"
+        )
+    return dataclasses.replace(found, quantize=functools.partial(_in_8_bits, block=block))

@@ -12,6 +12,7 @@ from typing import Literal
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.gate import Gate
 from edgeformer.export.reading import TOKENS, Texts
+from edgeformer.nn.quantize.eight import BLOCKS
 from edgeformer.nn.record import check_types, read_record
 
 if sys.version_info >= (3, 11):
@@ -133,6 +134,7 @@ class Recipe:
         "fp32"  # of the graphs
     )
     dialect: Literal["portable", "ort"] | None = None  # of the graphs; None: as the target wants
+    block: int | None = None  # inputs that share a scale in n8; None: what is nearer to float32
     embedding: Literal["graph", "host"] = "graph"  # where token ids become rows of the table
     tokenizer: bool = True  # False: the bundle takes and gives token ids only
     license: str | None = None
@@ -147,6 +149,8 @@ class Recipe:
             raise EdgeformerError(
                 f"recipe: name is {self.name[:100]!r}; it may hold letters, digits and . _ -"
             )
+        if self.block not in (None, *BLOCKS):
+            raise EdgeformerError(f"recipe: block is {self.block}; it must be 32 or 64")
 
 
 def read_recipe(path: Path | str) -> Recipe:

@@ -144,6 +144,7 @@ def test_a_loss_beyond_the_recipe_ends_with_1_the_table_and_no_bundle(tmp_path, 
         (["--precision", "n8", "--eval-text", "/nowhere"], "cannot read the text"),
         (["--precision", "n8", "--no-tokenizer"], "has no tokenizer"),
         (["--precision", "fp32"], "--eval-text is about a reduced precision"),
+        (["--precision", "n4", "--target", "cpu", "--block", "64"], "say --precision n8"),
         (["--precision", "fp16"], "--calibration-text is about quantized precisions"),
     ],
 )

@@ -13,15 +13,17 @@ import torch
 from edgeformer.engines.graphfile import FLOAT, read_graph
 from edgeformer.engines.shapes import Value, infer
 from edgeformer.errors import EdgeformerError
-from edgeformer.export.fused_run import FusedRun
-from edgeformer.export.graphs import assemble, trace, trace_fused
-from edgeformer.export.nbits import FLOAT_ACTIVATIONS, with_blocks
+from edgeformer.export.fused_run import FusedRun, fused_logits
+from edgeformer.export.graphs import assemble, skeleton, trace, trace_fused
+from edgeformer.export.nbits import FLOAT_ACTIVATIONS, with_blocks, with_eight_bits
 from edgeformer.export.parity import open_graph
+from edgeformer.export.quality import compare, graph_logits, torch_logits
 from edgeformer.export.weights import WeightsFile
 from edgeformer.nn.quantize import Format
 from edgeformer.nn.quantize.decoder import quantize_decoder
+from edgeformer.nn.quantize.eight import in_8_bits
 from edgeformer.nn.quantize.offsets import joined
-from tests.nn.choices import choice_decoder
+from tests.nn.choices import choice_decoder, random_decoder
 
 
 def quantized_graph(decoder, kind, choose, folder: Path):
@@ -66,6 +68,34 @@ def test_a_quantized_graph_computes_the_quantized_decoder(choice, bits, tmp_path
     found = logits_of(path, decoder.config, ids)
     assert np.abs(found - wanted).max() < 1e-4 * max(1.0, np.abs(wanted).max())
     assert np.abs(found - plain).max() > 1e-3, "nothing was quantized"
+
+
+@pytest.mark.parametrize("kind", ["prefill", "step"])
+@pytest.mark.parametrize("choice", ["gqa", "tied", "all-biases", "rmsnorm-plus-one", "gelu"])
+def test_smoothed_blocks_compute_the_decoder(choice, kind, tmp_path):
+    """Every fold is in the graph: what is left is the rounding, as PyTorch has it."""
+    config = dataclasses.replace(choice_decoder(choice).config, d_model=128, d_ff=128, head_dim=16)
+    decoder = random_decoder(config, 1, 0.08)
+    with torch.no_grad():
+        for block in decoder.blocks:
+            block.attention_norm.weight[::7] += 3.0
+        decoder.final_norm.weight[::5] += 1.0
+    ids = torch.randint(96, (6, 40), generator=torch.Generator().manual_seed(3))
+    found = in_8_bits(decoder, ids, 64)
+    assert found.folded and (found.rows is not None) == config.tie_embeddings
+    parameters = decoder.state_dict()
+    if kind == "step":
+        traced = trace_fused(skeleton(config), 64, parameters)
+    else:
+        traced = trace(skeleton(config), kind, parameters)
+    traced = with_eight_bits(traced, found)
+    with WeightsFile(tmp_path) as weights:
+        model = assemble(traced, list(weights.initializers(traced.weights)))
+    path = tmp_path / f"{kind}.onnx"
+    path.write_bytes(model.SerializeToString())
+    read = fused_logits(path) if kind == "step" else graph_logits(path, config)
+    kl = compare(torch_logits(decoder), read, ids.tolist()).kl
+    assert kl == pytest.approx(in_8_bits(decoder, ids).kl[64], rel=0.5) and 1e-7 < kl < 0.05
 
 
 def test_a_tied_table_is_stored_once(tmp_path):

@@ -65,6 +65,7 @@ def test_defaults_are_greedy_and_as_large_as_the_model(tmp_path):
         (HEAD, ["lacks required keys: model"]),
         (MODEL + "[quality]\nmax_kl = -1.0\n", ["max_kl is -1.0", "at least 0"]),
         (MODEL + "[quality]\ntokens = 3\n", ["tokens is 3", "at least 64"]),
+        ("block = 48\n" + MODEL, ["block is 48", "32 or 64"]),
         (MODEL + "[grap]\n", ["unknown keys: 'grap'", "golden, graph"]),
         (MODEL + "[graph]\ncapasity = 3\n", ["unknown keys: 'capasity'", "capacity, chunk"]),
         (MODEL + "[graph]\ncapacity = 3.5\n", ["[graph]: capacity is 3.5", "int"]),
