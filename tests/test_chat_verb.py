@@ -90,6 +90,39 @@ def test_both_verbs_take_the_same_sampling_options():
         assert shared <= set(re.findall(r"--[a-z][\w-]*", verb.parser().format_usage()))
 
 
+def test_drafts_change_no_answer_and_their_stats_are_told(talk, path):
+    always = ("--logit-bias", "70=60")  # a loop, which lookup drafts
+    plain = talk(path, ["hi\n"], "--max-new-tokens", "20", *always)
+    status, out, err = talk(
+        path, ["hi\n", "/stats\n"], "--max-new-tokens", "20", "--draft", "lookup", *always
+    )
+    assert (status, out) == (0, plain[1]), err
+    assert "of the drafted tokens accepted" in err or " drafted" in err, err
+    assert "draft" not in plain[2]
+
+
+def test_what_cannot_draft_ends_the_chat_before_its_first_turn(talk, path, tmp_path):
+    status, out, err = talk(path, ["hi\n"], "--draft", str(tmp_path / "none"))
+    assert (status, out) == (2, "")
+    assert "no file or bundle" in err
+    assert "backend: " not in err
+
+
+def test_a_precision_that_rounds_is_refused_before_the_first_turn(talk, path, monkeypatch):
+    load = edgeformer.load
+
+    def rounding(*arguments, **options):
+        model = load(*arguments, **options)
+        model.backend.precision = "n4"
+        return model
+
+    monkeypatch.setattr(edgeformer, "load", rounding)
+    status, out, err = talk(path, ["hi\n"], "--draft", "lookup", "--temperature", "0")
+    assert (status, out) == (2, "")
+    assert "draw with a temperature" in err
+    assert "backend: " not in err
+
+
 def test_a_turn_of_several_lines(talk, path, tmp_path):
     file = str(tmp_path / "talk")
     lines = ["a\\\n", "b\\\n", "c\n", '"""\n', "d\n", "\n", 'e"""\n', '"""f"""\n', "g\r\n", "h\\"]
@@ -276,6 +309,21 @@ def test_ctrl_c_stops_the_answer_and_not_the_program(path, tmp_path):
     assert messages[0] == {"role": "user", "content": "hi"}
     assert 2 <= len(messages[1]["content"]) < 20
     assert shown.startswith(messages[1]["content"])
+
+
+def test_at_a_terminal_drafts_change_no_answer(path):
+    always = ("--max-new-tokens", "20", "--logit-bias", "70=60")
+    shown = []
+    for draft in ("off", "lookup"):
+        with Terminal(path, "--draft", draft, *always) as terminal:
+            terminal.keys(b"hi\n")
+            terminal.wait_for("hi\n")
+            shown.append(terminal.wait_for("> "))
+            terminal.keys(b"/stats\n")
+            assert ("draft" in terminal.wait_for("> ")) == (draft == "lookup")
+            terminal.keys(b"\x04")
+            assert terminal.ended() == 0
+    assert shown[0] == shown[1]
 
 
 @pytest.mark.skipif(importlib.util.find_spec("readline") is None, reason="there is no readline")

@@ -39,6 +39,7 @@ def parser() -> argparse.ArgumentParser:
     prefix.add_option(made)
     sampling.add_options(made)
     fitting.add_options(made)
+    console.add_draft(made)
     console.add_backend_options(made)
     console.add_huge_pages(made)
     return made
@@ -61,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     import edgeformer
 
     options = arguments.backend, arguments.threads, arguments.cuda_graph
-    with edgeformer.load(arguments.bundle, *options) as model:
+    with edgeformer.load(arguments.bundle, *options, **console.draft(arguments)) as model:
+        _refuse_rounding(model, arguments.draft, chosen)
         conversation = model.chat()
         if arguments.prefix is not None:
             told = [] if arguments.system is None else [{"role": "system"}]
@@ -198,6 +200,15 @@ class Chat:
 
     def _tell_stats(self, _: str) -> None:
         console.say("no answer yet" if self._stats is None else str(self._stats))
+
+
+def _refuse_rounding(model: "Model", draft: Optional[str], chosen: Dict[str, Any]) -> None:
+    """Before the first turn, what else every turn would be refused for."""
+    temperature = chosen.get("temperature", model.defaults.temperature)
+    if draft not in (None, "off") and not temperature:
+        from edgeformer.generation.drafting.verify import refuse_rounding
+
+        refuse_rounding(model.backend)
 
 
 def _named(path: str, command: str) -> str:

@@ -5,7 +5,7 @@ import codecs
 import os
 import re
 import sys
-from typing import List, Union
+from typing import Any, Dict, List, Union
 
 from edgeformer.errors import EdgeformerError
 
@@ -39,6 +39,22 @@ def add_huge_pages(made: argparse.ArgumentParser) -> None:
     made.add_argument(
         "--huge-pages", action="store_true", help="weights in pages of 2 MB (glibc 2.35 and newer)"
     )
+
+
+def add_draft(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--draft",
+        metavar="NAME",
+        help="guess tokens ahead, and score them in one step, with the same tokens in the end: "
+        "lookup (in the text so far), the file of a drafter, a smaller bundle, or off (default)",
+    )
+
+
+def draft(arguments: argparse.Namespace) -> Dict[str, Any]:
+    """What `--draft` said, as a keyword of `load` and `stream`."""
+    if arguments.draft is None:
+        return {}
+    return {"draft": argument_text(arguments.draft, "--draft")}
 
 
 def say(line: str) -> None:

@@ -22,12 +22,7 @@ def parser() -> argparse.ArgumentParser:
     sampling.add_options(made)
     fitting.add_options(made)
     many.add_options(made)
-    add(
-        "--draft",
-        metavar="NAME",
-        help="guess tokens ahead, and score them in one step, with the same tokens in the end: "
-        "lookup (in the text so far), the file of a drafter, a smaller bundle, or off (default)",
-    )
+    console.add_draft(made)
     add("--ids", action="store_true", help="PROMPT and output are token ids, as in: 17 4 9")
     add("--show-special", action="store_true", help="control tokens are part of the text")
     add(
@@ -47,8 +42,7 @@ def run(arguments: argparse.Namespace) -> int:
         huge_pages.start_again(arguments.words)
     chosen = dict(sampling.asked(arguments), **fitting.asked(arguments))
     asked = dict(_asked(arguments), show_special=arguments.show_special)
-    if arguments.draft is not None:
-        asked["draft"] = console.argument_text(arguments.draft, "--draft")
+    asked.update(console.draft(arguments))
     if arguments.logprobs is not None:
         if not arguments.json:
             raise EdgeformerError("--logprobs stand in the document of --json: add --json")
