@@ -19,7 +19,8 @@ case "$*" in
     cat "$HOME/.aksetup-defaults.py" >"$FAKE/config"
     [ -z "$FAKE_FAILS" ] || { echo "cuda.h: No such file"; exit 1; }
     while [ $# -gt 1 ] && [ "$1" != --target ]; do shift; done
-    mkdir "$2"; : >"$2/half"
+    mkdir "$2" || exit 1
+    : >"$2/half"
     sleep "${FAKE_SECONDS:-0}"
     mv "$2/half" "$2/whole" ;;
 "-m edgeformer "*) echo "ran ${*:3} with $PYTHONPATH: $(ls "$PYTHONPATH" 2>/dev/null)" ;;
