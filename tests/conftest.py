@@ -28,6 +28,7 @@ HOST_ONLY = [
     "test_repository.py",
     "test_readme.py",
     "test_packaging.py",
+    "test_images.py",
     "text/test_chat_reference.py",
     "benchmarks/test_page.py",
     "bench/test_schema_reference.py",

@@ -140,7 +140,7 @@ def test_device_half_imports_only_the_standard_library_numpy_and_itself():
 
 
 def test_python_36_runs_every_test_that_does_not_need_the_host_half():
-    names = ("repository", "readme", "packaging")
+    names = ("repository", "readme", "packaging", "images")
     of_the_repository = {"tests/test_%s.py" % name for name in names}
     tests = {relative(p) for p in python_files() if re.match(r"tests/.*test_\w+\.py$", relative(p))}
     ignored = {
