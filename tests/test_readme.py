@@ -57,13 +57,16 @@ PROGRAMS = [
 NOT_RUN = r"(?:<!-- not run: (?P<why>.+?) -->\n)?"
 BLOCK = re.compile(NOT_RUN + r"```(?P<kind>\w*)\n(?P<text>.*?)^```", re.DOTALL | re.MULTILINE)
 SHOWN = {"text", "toml", "json"}  # nothing to run
+SCRIPTS = ["jetson_setup.sh", "docker/run.sh", "docker/build.sh"]
 # Tools of the reader's machine, not ours.
 OTHERS = {
     "apt-get",
     "bash",
     "source",
+    "docker",
     "dpkg-deb",
     "echo",
+    "gzip",
     "git",
     "cd",
     "pip",
@@ -118,7 +121,10 @@ def run(words, folder, **options):
 
 
 def program_of(words):
-    """(program, its arguments) of a `python ...` command, or None for another command."""
+    """(program, its arguments) of a command that runs ours, or None for another command."""
+    if words[:1] == ["docker/run.sh"]:  # edgeformer's verbs, after options of its own
+        verb = next(n for n, word in enumerate(words) if n and not word.startswith("-"))
+        return "edgeformer %s" % words[verb], words[verb + 1 :]
     if words[:1] not in (["python"], [".venv/bin/python"], [".venv36/bin/python"]):
         return None
     program, rest = (words[2], words[3:]) if words[1] == "-m" else (words[1], words[2:])
@@ -143,6 +149,12 @@ def help_of(program):
     done = run([sys.executable, *start, "--help"], ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def options_of(script):
+    return set(
+        re.findall(r"^ +(--[a-z][\w-]*)", run(["bash", script, "--help"], ROOT).stdout, re.M)
+    )
 
 
 @pytest.fixture
@@ -190,10 +202,21 @@ def test_each_option_in_the_documents_stands_in_the_help(program):
                 assert used <= offered, "%s: %s: no such option" % (document, command)
 
 
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_each_option_of_a_script_in_the_documents_stands_in_its_help(script):
+    offered, used = options_of(script), set()
+    # what follows a verb is the verb's
+    words = r"((?: --[\w-]+)*)" if script == "docker/run.sh" else r"([^\n`;&]*)"
+    for document in DOCUMENTS:
+        for text in re.findall(re.escape(script) + words, (ROOT / document).read_text("utf-8")):
+            used.update(re.findall(r"--[a-z][\w-]*", text))
+    assert used and used <= offered, script
+
+
 def test_no_document_speaks_of_an_option_that_no_program_has():
-    offered = {"--no-deps", "--only-binary"}  # pip's
-    setup = run(["bash", "jetson_setup.sh", "--help"], ROOT)
-    offered.update(re.findall(r"--[a-z][\w-]*", setup.stdout))
+    offered = {"--no-deps", "--only-binary", "--gpus", "--runtime"}  # of pip and of Docker
+    for script in SCRIPTS:
+        offered.update(options_of(script))
     for program in PROGRAMS:
         offered.update(re.findall(r"--[a-z][\w-]*", help_of(program)))
     for document in DOCUMENTS:
