@@ -10,6 +10,7 @@ from edgeformer.nn.families import FAMILIES, ours
 from edgeformer.nn.families.family import GATED_ACTIVATIONS, PLAIN_ACTIVATIONS
 from edgeformer.nn.families.keys import PLAIN
 from edgeformer.nn.families.rope_keys import KNOWN
+from tests.export.families.fused import figures as fused_figures
 from tests.export.families.models import (
     CAPACITY,
     CHUNK,
@@ -55,6 +56,18 @@ Pythons, from a text prompt of about 40 tokens, in chunks of {chunk}:
 
 {figures}
 
+## In ONNX Runtime's own operators
+
+The same checkpoints and prompts in dialect `ort` (`--target cpu`, fp32), in the newer of both ONNX
+Runtimes, against the same logits of `transformers`. How attention stands in the graph is read from
+its nodes: "it" is the operator GroupQueryAttention, of which each layer has one. Where widths are
+multiples of 16 it turns queries and keys inside ([cpu.md](cpu.md)). No shape here has such widths:
+that form is held against our own decoder, by each export and tests/export/test_fused.py, and not
+here. Few models here have rows of whole blocks of 32, which `n8` and `n4` want, so these two were
+not measured family by family.
+
+{fused}
+
 ## Shapes
 
 {shapes}
@@ -73,7 +86,7 @@ gated one {gated}.
 """
 
 
-def document(measured: dict[str, Any]) -> str:
+def document(measured: dict[str, Any], fused: dict[str, Any]) -> str:
     families = sorted(set(FAMILIES) - {ours.NAME})
     plain = {name: set(map(word, values)) for name, values in PLAIN.items()}
     return TEXT.format(
@@ -83,6 +96,7 @@ def document(measured: dict[str, Any]) -> str:
         tolerance=TOLERANCE,
         versions=_versions(measured["versions"]),
         figures=_figures(measured["shapes"], families),
+        fused=fused_figures(fused, ((family, shapes_of(family)) for family in families)),
         shapes="\n".join(f"- {f}: {', '.join(map(_shape, shapes_of(f)))}" for f in families),
         plain=_demands(plain),
         ropes=", ".join(f"`{kind}`" for kind in KNOWN),

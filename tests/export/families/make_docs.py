@@ -1,4 +1,4 @@
-"""Measure every shape, on both Pythons, and write docs/families.md and measured.json.
+"""Measure every shape, on both Pythons, and write docs/families.md and its figures.
 
     .venv/bin/python -m tests.export.families.make_docs
 
@@ -24,6 +24,7 @@ import transformers
 
 from edgeformer.export.source import DEFAULT_PROMPT
 from tests.export.families.document import document
+from tests.export.families.fused import fused_measured, measure_all
 from tests.export.families.measure import (
     PYTHON_36,
     ROOT,
@@ -109,6 +110,7 @@ def main() -> int:
             shape: as_json(figures(dice[shape], *each))
             for shape, each in zip(SHAPES, ran, strict=True)
         }
+    measure_all(dice)
     write({"versions": versions(), "shapes": found})
     return 0
 
@@ -118,7 +120,7 @@ def write(everything: dict[str, Any]) -> None:
     shapes = [f'"{s}": {json.dumps(each)}' for s, each in everything["shapes"].items()]
     head = f'{{"versions": {json.dumps(everything["versions"])},\n"shapes": {{\n'
     MEASURED.write_text(head + ",\n".join(shapes) + "\n}}\n", "utf-8")
-    PATH.write_text(document(everything), "utf-8")
+    PATH.write_text(document(everything, fused_measured()), "utf-8")
 
 
 if __name__ == "__main__":

@@ -4,10 +4,12 @@ The figures are those of docs/families.md. A few of them are in `make test`.
 """
 
 import os
+from pathlib import Path
 
 import pytest
 
 from tests.export.families.document import document, limit
+from tests.export.families.fused import fused_measured, measure_fused
 from tests.export.families.make_docs import PATH, dice_of, measured
 from tests.export.families.measure import (
     PYTHON_36,
@@ -89,6 +91,15 @@ def on_python_36(measurements, shape):
     check(measurements.export(shape), ran, measurements.known[shape])
 
 
+def in_dialect_ort(measurements, shape):
+    """The same checkpoint in fused operators, which stand in the graph as the document says."""
+    made, known = measurements.export(shape), fused_measured()[shape]
+    found = measure_fused(made.said, Path(made.bundle.path).parent)
+    assert is_tested(made.said)
+    assert found["error"] <= min(TOLERANCE, limit(known["error"])), known["error"]
+    assert (found["equal"], found["form"]) == (STEPS, known["form"]), REMAKE
+
+
 python_36 = pytest.mark.skipif(
     not PYTHON_36.exists() and os.environ.get("CI") != "true",
     reason="NOT RUN: no .venv36; make it with requirements/ensure.sh py36",
@@ -106,6 +117,11 @@ def test_beams_are_those_of_transformers_and_scores_a_softmax_in_float64(shape, 
     check_score(first.export(shape))
 
 
+@pytest.mark.parametrize("shape", FIRST)
+def test_a_fused_bundle_says_what_the_checkpoint_says(shape, first):
+    in_dialect_ort(first, shape)
+
+
 @python_36
 @pytest.mark.parametrize("shape", FIRST)
 def test_on_python_36_a_bundle_says_what_the_checkpoint_says(shape, first):
@@ -119,6 +135,12 @@ def test_every_other_shape_says_what_its_checkpoint_says(shape, others):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("shape", OTHERS)
+def test_every_other_shape_says_the_same_in_fused_operators(shape, others):
+    in_dialect_ort(others, shape)
+
+
+@pytest.mark.slow
 @python_36
 @pytest.mark.parametrize("shape", OTHERS)
 def test_on_python_36_every_other_shape_says_what_its_checkpoint_says(shape, others):
@@ -126,7 +148,7 @@ def test_on_python_36_every_other_shape_says_what_its_checkpoint_says(shape, oth
 
 
 def test_the_document_holds_what_was_measured_and_what_the_mappings_say():
-    assert PATH.read_text("utf-8") == document(measured()), REMAKE
+    assert PATH.read_text("utf-8") == document(measured(), fused_measured()), REMAKE
 
 
 def test_every_shape_was_measured_and_is_without_fault():
@@ -135,3 +157,9 @@ def test_every_shape_was_measured_and_is_without_fault():
     for shape, known in shapes.items():
         assert (known["equal"], known["equal_36"], known["findings"]) == (STEPS, STEPS, 0), shape
         assert known["texts"] == known["texts_tried"] > 300, shape
+
+
+def test_every_shape_was_measured_in_fused_operators():
+    assert list(fused_measured()) == list(SHAPES), REMAKE
+    for shape, known in fused_measured().items():
+        assert known["equal"] == STEPS and known["error"] <= TOLERANCE, shape
