@@ -123,38 +123,3 @@ class NgramDrafter(Drafter):
         _, length, share = found
         index = next(index for index, border in enumerate(BORDERS) if share <= border)
         return self._rates[length - 1][index]
-
-
-class Either(Drafter):
-    """Of several drafters the one that hopes for the most tokens."""
-
-    def __init__(self, drafters: Sequence[Drafter]) -> None:
-        self._drafters = drafters
-        self._chosen = drafters[0]
-
-    def begin(self, ids: Sequence[int]) -> None:
-        for drafter in self._drafters:
-            drafter.begin(ids)
-
-    def extend(self, token: int) -> None:
-        for drafter in self._drafters:
-            drafter.extend(token)
-
-    def chances(self, most: int) -> List[float]:
-        best: List[float] = []
-        for drafter in self._drafters:
-            found = drafter.chances(most)
-            if _hoped(found) > _hoped(best) or not best:
-                best, self._chosen = found, drafter
-        return best
-
-    def draft(self, count: int) -> List[int]:
-        return self._chosen.draft(count)
-
-
-def _hoped(chances: Sequence[float]) -> float:
-    total, so_far = 0.0, 1.0
-    for chance in chances:
-        so_far *= chance
-        total += so_far
-    return total

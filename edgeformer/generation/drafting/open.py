@@ -74,13 +74,17 @@ class Drafts:
                 "file with: python -m edgeformer drafter BUNDLE TEXT -o FILE"
             )
         from edgeformer.generation.drafting import ngram_file
-        from edgeformer.generation.drafting.ngrams import Either, NgramDrafter
+        from edgeformer.generation.drafting.ngrams import NgramDrafter
+        from edgeformer.generation.drafting.pace import Either, cost_of
 
         ngrams = ngram_file.load(path, self._model.bundle.manifest)
-        return lambda: Either([Lookup(), NgramDrafter(ngrams)])
+        cost = cost_of(self._model.backend)
+        return lambda: Either([Lookup(), NgramDrafter(ngrams)], cost)
 
     def _smaller(self, small: "Model") -> Callable[[], Drafter]:
+        from edgeformer.generation.drafting.pace import Either, cost_of
         from edgeformer.generation.drafting.smaller import SmallerModel, check_pair
 
         check_pair(self._model, small)
-        return lambda: SmallerModel(self._model, small)
+        cost = cost_of(self._model.backend)
+        return lambda: Either([Lookup(), SmallerModel(self._model, small)], cost)

@@ -5,9 +5,10 @@ however often it runs: what is drawn from the logits of several tokens at once m
 last bit from what is drawn token by token, but never from one run to the next.
 """
 
-from typing import Dict, List, NamedTuple, Tuple
+from typing import Dict, List, NamedTuple, Sequence, Tuple
 
 from edgeformer.backends import Backend
+from edgeformer.generation.drafting import Drafter
 
 
 class Cost(NamedTuple):
@@ -47,6 +48,11 @@ def cost_of(backend: Backend) -> Cost:
 
 def best_length(chances: List[float], cost: Cost, unit: float) -> int:
     """The number of tokens to draft that gives the most tokens for the time; 0: none pays."""
+    return best_draft(chances, cost, unit)[0]
+
+
+def best_draft(chances: List[float], cost: Cost, unit: float) -> Tuple[int, float]:
+    """That number, and tokens for the time of one; (0, GAIN) where none pays."""
     best, most_for_time = 0, GAIN
     expected, so_far = 1.0, 1.0
     for count, chance in enumerate(chances, 1):
@@ -57,4 +63,35 @@ def best_length(chances: List[float], cost: Cost, unit: float) -> int:
         for_time = expected / (cost.of(count + 1) + count * unit)
         if for_time > most_for_time:
             best, most_for_time = count, for_time
-    return best
+    return best, most_for_time
+
+
+class Either(Drafter):
+    """Of several drafters the one that gives the most tokens for the time."""
+
+    def __init__(self, drafters: Sequence[Drafter], cost: Cost) -> None:
+        self._drafters, self._cost = drafters, cost
+        self._chosen = drafters[0]
+
+    def begin(self, ids: Sequence[int]) -> None:
+        for drafter in self._drafters:
+            drafter.begin(ids)
+
+    def extend(self, token: int) -> None:
+        for drafter in self._drafters:
+            drafter.extend(token)
+
+    def chances(self, most: int) -> List[float]:
+        """Those of the one that is chosen, whose `unit` is this one's until the next call."""
+        best: List[float] = []
+        most_for_time = GAIN
+        for drafter in self._drafters:
+            found = drafter.chances(most)
+            count, for_time = best_draft(found, self._cost, drafter.unit)
+            if count and (not best or for_time > most_for_time):
+                best, most_for_time, self._chosen = found, for_time, drafter
+        self.unit = self._chosen.unit
+        return best
+
+    def draft(self, count: int) -> List[int]:
+        return self._chosen.draft(count)

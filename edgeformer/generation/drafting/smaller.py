@@ -24,8 +24,7 @@ class SmallerModel(Drafter):
     def __init__(self, large: "Model", small: "Model") -> None:
         self._backend = small.backend
         self._chunk = min(small.bundle.manifest.chunk, small.bundle.manifest.capacity)
-        # A step reads all weights: bytes are what a token costs, and they are no matter of timing.
-        self.unit = weight_bytes(small) / weight_bytes(large)
+        self.unit = step_cost(small) / step_cost(large)
         self._text: List[int] = []
         self._held: List[int] = []  # tokens whose rows stand in its cache
         self._drafted: List[int] = []  # the last draft, as far as it has not been judged
@@ -84,9 +83,19 @@ class SmallerModel(Drafter):
         self._rates = [Rate(BEFORE, 2.0) for _ in range(DEPTHS)]
 
 
-def weight_bytes(model: "Model") -> int:
-    """Bytes of the largest file: the weights."""
-    return max(model.bundle.sizes().values())
+# What a byte of weights costs in a step of one token: fewer bits take more work, and a graph of
+# more nodes more time. SmolLM2-135M on an AMD EPYC, two threads, fp32 in dialect `ort` as 1
+# (benchmarks/results/amd-epyc-2cpu/README.md, docs/cpu.md).
+BYTE_COSTS = {"n8": 1.6, "n4": 2.1, "int8-dynamic": 2.1}
+PORTABLE = 1.35
+
+
+def step_cost(model: "Model") -> float:
+    """What a step of one token costs, to be held against another model's: a step reads all
+    weights, which are the largest file, and that is no matter of timing."""
+    manifest = model.bundle.manifest
+    cost = max(model.bundle.sizes().values()) * BYTE_COSTS.get(manifest.precision, 1.0)
+    return cost * (PORTABLE if manifest.dialect == "portable" else 1.0)
 
 
 def check_pair(large: "Model", small: "Model") -> None:

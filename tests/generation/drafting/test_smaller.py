@@ -4,7 +4,7 @@ import pytest
 
 import edgeformer
 from edgeformer import EdgeformerError
-from edgeformer.generation.drafting import smaller
+from edgeformer.generation.drafting import Drafter, open, smaller
 from tests import bundles
 
 PROMPTS = ([5, 9, 5, 9, 5], [3, 4, 5, 6, 3, 4], [11])
@@ -20,12 +20,32 @@ def model():
 def cheap(monkeypatch):
     """The models are of one size here; as if the drafting one were much smaller."""
     monkeypatch.setattr(
-        smaller, "weight_bytes", lambda model: 1 if "host" in model.bundle.path else 20
+        smaller, "step_cost", lambda model: 1 if "host" in model.bundle.path else 20
     )
 
 
+class Nothing(Drafter):
+    """In the place of Lookup, which would draft as well."""
+
+    def begin(self, ids):
+        pass
+
+    def extend(self, token):
+        pass
+
+    def chances(self, most):
+        return []
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    monkeypatch.setattr(open, "Lookup", Nothing)
+
+
 @pytest.mark.parametrize("asked", [{}, {"temperature": 0.7, "seed": 3}], ids=str)
-def test_a_stream_has_the_same_tokens_and_the_same_model_is_always_right(model, cheap, asked):
+def test_a_stream_has_the_same_tokens_and_the_same_model_is_always_right(
+    model, cheap, alone, asked
+):
     for prompt in PROMPTS:
         plain = model.generate(prompt, max_new_tokens=30, **asked)
         found = model.generate(prompt, max_new_tokens=30, draft=bundles.HOST, **asked)
@@ -36,7 +56,7 @@ def test_a_stream_has_the_same_tokens_and_the_same_model_is_always_right(model, 
             assert found.stats.steps < 15
 
 
-def test_its_cache_holds_the_text_and_the_draft_and_nothing_else(model, cheap):
+def test_its_cache_holds_the_text_and_the_draft_and_nothing_else(model, cheap, alone):
     with edgeformer.load(bundles.HOST) as small:
         for asked in ({}, {"temperature": 2.0, "seed": 4}):
             found = model.generate(PROMPTS[1], draft=small, max_new_tokens=30, **asked)
@@ -46,7 +66,7 @@ def test_its_cache_holds_the_text_and_the_draft_and_nothing_else(model, cheap):
             assert len(held) - agreed <= 16 and agreed > len(PROMPTS[1])
 
 
-def test_another_stream_on_it_in_between_changes_nothing(model, cheap):
+def test_another_stream_on_it_in_between_changes_nothing(model, cheap, alone):
     with edgeformer.load(bundles.HOST) as small:
         plain = model.generate(PROMPTS[0], max_new_tokens=30)
         found = []
@@ -57,9 +77,29 @@ def test_another_stream_on_it_in_between_changes_nothing(model, cheap):
         assert tuple(found) == plain.tokens
 
 
-def test_a_model_as_large_as_the_first_is_not_run(model):
+def test_a_model_as_large_as_the_first_is_not_run(model, alone):
     found = model.generate(PROMPTS[0], max_new_tokens=30, draft=bundles.HOST)
     assert found.stats.drafted == 0
+
+
+def test_what_repeats_is_looked_up_where_the_model_would_not_pay(model):
+    asked = {"max_new_tokens": 30, "logit_bias": {5: 20.0}}
+    plain = model.generate([5, 5, 5, 5], **asked)
+    with edgeformer.load(bundles.HOST) as small:
+        found = model.generate([5, 5, 5, 5], draft=small, **asked)
+        assert found.tokens == plain.tokens and found.stats.accepted > 15
+        assert small.cached_ids == []  # it was never run
+
+
+def test_fewer_bits_are_no_cheaper_than_they_read():
+    """n4 reads a fifth of fp32's bytes, and its token takes two fifths of the time."""
+    with edgeformer.load(bundles.BLOCKS) as n8, edgeformer.load(bundles.FUSED) as fp32:
+        sizes = [max(m.bundle.sizes().values()) for m in (n8, fp32)]
+        ratio = smaller.step_cost(n8) / smaller.step_cost(fp32)
+        assert ratio == pytest.approx(1.6 * sizes[0] / sizes[1])
+    with edgeformer.load(bundles.ROPE) as portable:
+        size = max(portable.bundle.sizes().values())
+        assert smaller.step_cost(portable) == pytest.approx(smaller.PORTABLE * size)
 
 
 @pytest.mark.parametrize(
