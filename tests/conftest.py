@@ -30,6 +30,7 @@ HOST_ONLY = [
     "test_packaging.py",
     "test_images.py",
     "text/test_chat_reference.py",
+    "benchmarks/test_classes.py",
     "benchmarks/test_page.py",
     "bench/test_schema_reference.py",
     "generation/constraint/test_schemas.py",
