@@ -108,7 +108,9 @@ class Chat:
             try:
                 text = self._turns.read()
                 if text is None or text.strip() in ("/exit", "/quit"):
-                    break
+                    if self._turns.terminal and text is None:
+                        console.say("")  # Ctrl-D leaves the cursor behind the mark
+                    return 0
                 self._turn(text)
             except KeyboardInterrupt:
                 if not self._turns.terminal:
@@ -118,9 +120,6 @@ class Chat:
                 if not self._turns.terminal:
                     raise
                 console.say(f"error: {error}")
-        if self._turns.terminal and text is None:
-            console.say("")  # Ctrl-D leaves the cursor behind the mark
-        return 0
 
     def _turn(self, text: str) -> None:
         if not text.strip():

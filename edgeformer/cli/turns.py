@@ -2,13 +2,15 @@
 
 import importlib
 import importlib.util
+import signal
 import sys
-from typing import List, Optional
+from typing import Any, List, Optional
 
 from edgeformer.cli import console
 from edgeformer.errors import EdgeformerError
 
 QUOTES = '"""'
+LOOK_S = 0.05
 
 
 class Turns:
@@ -23,6 +25,8 @@ class Turns:
             raise EdgeformerError("standard input is closed; a chat reads its turns from there")
         self.terminal = sys.stdin.isatty()
         self._edited = self.terminal and sys.stdout is not None and sys.stdout.isatty()
+        if self._edited:
+            self._keys = _Keys()
         if self._edited and importlib.util.find_spec("readline") is not None:
             readline = importlib.import_module("readline")  # from now on `input` edits its line
             for line in ("set input-meta on", "set output-meta on", "set convert-meta off"):
@@ -55,7 +59,7 @@ class Turns:
     def _line(self, mark: str) -> Optional[str]:
         if self._edited:
             try:
-                return console.argument_text(input(mark), "the line")
+                return console.argument_text(self._keys.line(mark), "the line")
             except EOFError:
                 return None
         if self.terminal:
@@ -68,3 +72,40 @@ class Turns:
             return None
         text = console.decoded(raw, "the line")
         return text.rstrip("\n").rstrip("\r")
+
+
+class _Keys:
+    """Lines by readline, whose Ctrl-C is seen within LOOK_S.
+
+    CPython looks for signals only where one interrupts readline's wait for a key; one that comes
+    just before would be slept through until a key is pressed. So a timer interrupts the wait. At
+    the end of a wait CPython looks twice, the second time with the first one's KeyboardInterrupt
+    set, and a handler that then returns is a SystemError: whatever may run there raises, too.
+    """
+
+    def __init__(self) -> None:
+        self._typing = self._pressed = False
+        signal.signal(signal.SIGINT, self._press)
+        signal.signal(signal.SIGALRM, self._look)
+
+    def line(self, mark: str) -> str:
+        self._pressed = False
+        self._typing = True
+        signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)  # it may come in that instant, too
+        try:
+            line = input(mark)
+        finally:
+            self._typing = False
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._pressed:
+            raise KeyboardInterrupt
+        return line
+
+    def _press(self, *_: Any) -> None:
+        if self._pressed or not self._typing:
+            raise KeyboardInterrupt
+        self._pressed = True
+
+    def _look(self, *_: Any) -> None:
+        if self._pressed and self._typing:
+            raise KeyboardInterrupt
