@@ -63,9 +63,13 @@ class FileEntry(NamedTuple):
 class Sampling(NamedTuple):
     """The sampling of a stream that asks for nothing else."""
 
-    temperature: float
-    top_k: int
-    top_p: float
+    temperature: float = 0.0
+    top_k: int = 0
+    top_p: float = 1.0
+    min_p: float = 0.0
+    typical_p: float = 1.0
+    repetition_penalty: float = 1.0
+    no_repeat_ngram_size: int = 0
 
 
 class Manifest(NamedTuple):
@@ -252,6 +256,10 @@ def _sampling(value: Any, where: str) -> Sampling:
         js.number(entry["temperature"], where + ".temperature", 0, 100),
         js.integer(entry["top_k"], where + ".top_k", 0, MOST),
         js.number(entry["top_p"], where + ".top_p", 1e-9, 1),
+        js.number(entry["min_p"], where + ".min_p", 0, 1),
+        js.number(entry["typical_p"], where + ".typical_p", 1e-9, 1),
+        js.number(entry["repetition_penalty"], where + ".repetition_penalty", 0.01, 100),
+        js.integer(entry["no_repeat_ngram_size"], where + ".no_repeat_ngram_size", 0, MOST),
     )
 
 

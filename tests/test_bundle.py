@@ -84,6 +84,10 @@ REFUSED = [
     (["sampling", "temperature"], -1, "temperature"),
     (["sampling", "top_p"], 0, "top_p"),
     (["sampling", "top_k"], 1.5, "top_k"),
+    (["sampling", "min_p"], 1.5, "min_p"),
+    (["sampling", "typical_p"], 0, "typical_p"),
+    (["sampling", "repetition_penalty"], 0, "repetition_penalty"),
+    (["sampling", "no_repeat_ngram_size"], -1, "no_repeat_ngram_size"),
     (["dialect"], "fused", "fused"),
     (["precision"], "n8", "none for n8"),
     (["quality"], {}, "quality"),
@@ -184,7 +188,7 @@ def test_manifest_json_writes_what_it_was_given():
     data["name"] = "naïve 🙂"
     assert json.loads(manifest_json(data)) == data
     with pytest.raises(BundleError) as caught:
-        manifest_json(dict(data, sampling={"temperature": float("nan"), "top_k": 0, "top_p": 1}))
+        manifest_json(dict(data, sampling=dict(data["sampling"], temperature=float("nan"))))
     assert "NaN" in str(caught.value)
 
 

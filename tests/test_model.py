@@ -137,11 +137,24 @@ def test_parameters_come_from_the_bundle_then_params_then_keywords(tmp_path):
     path = bundles.copied(bundles.ROPE, tmp_path)
 
     def change(data):
-        data["sampling"] = {"temperature": 0.5, "top_k": 7, "top_p": 0.9}
+        data["sampling"].update(temperature=0.5, top_k=7, top_p=0.9, repetition_penalty=1.2)
+        data["sampling"].update(min_p=0.05, typical_p=0.8, no_repeat_ngram_size=3)
 
     bundles.edited(path, change)
     with edgeformer.load(path) as model:
-        assert model.defaults == SamplingParams(temperature=0.5, top_k=7, top_p=0.9)
+        wanted = SamplingParams(
+            temperature=0.5,
+            top_k=7,
+            top_p=0.9,
+            min_p=0.05,
+            typical_p=0.8,
+            repetition_penalty=1.2,
+            no_repeat_ngram_size=3,
+        )
+        assert model.defaults == wanted
+        same = model.generate("the", wanted, max_new_tokens=9, seed=4).tokens
+        assert model.generate("the", max_new_tokens=9, seed=4).tokens == same
+        assert model.generate("the", max_new_tokens=1, temperature=0).stats.seed is None
         assert model.generate("the", max_new_tokens=1).stats.seed is not None
         params = SamplingParams(max_new_tokens=4)
         assert model.generate("the", params).stats.seed is None

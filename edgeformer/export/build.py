@@ -31,6 +31,7 @@ from edgeformer.export.store import trace_all, write_graphs
 from edgeformer.export.tokenizer import Written, write_words
 from edgeformer.export.words import Words
 from edgeformer.manifest import EXACT
+from edgeformer.manifest import Sampling as Defaults
 from edgeformer.manifest_embedding import Embedding
 from edgeformer.manifest_quality import Pin, Quality
 from edgeformer.nn.config import ModelConfig
@@ -75,7 +76,7 @@ class _Order:
     ends: tuple[int, ...]  # where there is no tokenizer
     golden_prompt: str | Sequence[int] | None
     default_prompt: str | None
-    sampling: Sampling
+    sampling: Defaults
     texts: Texts
     gate: Gate
 
@@ -120,7 +121,7 @@ def export_recipe(
         ends=given.ends,
         golden_prompt=golden.prompt if golden.prompt_ids is None else golden.prompt_ids,
         default_prompt=given.golden_prompt,
-        sampling=recipe.sampling,
+        sampling=recipe.sampling.over(given.sampling),
         texts=recipe.quality.texts,
         # random weights have flat distributions, whose likeliest tokens change places
         gate=recipe.quality.gate(allow_quality_loss or recipe.model.preset is not None),
@@ -184,7 +185,7 @@ def export_decoder(
         ends=(),
         golden_prompt=golden_prompt,
         default_prompt=None,
-        sampling=sampling or Sampling(),
+        sampling=(sampling or Sampling()).over({}),
         texts=texts or Texts(),
         gate=gate or Gate(),
     )

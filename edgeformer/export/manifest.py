@@ -17,9 +17,9 @@ from edgeformer.contract import STEP, Graph, TensorSpec
 from edgeformer.export.measure import Measured, limits_of
 from edgeformer.export.parity import Golden
 from edgeformer.export.precisions import Precision
-from edgeformer.export.recipe import Sampling
 from edgeformer.export.source import Source, sha256
 from edgeformer.export.tokenizer import Written
+from edgeformer.manifest import Sampling
 from edgeformer.manifest_embedding import Embedding
 from edgeformer.manifest_quality import Pin, Quality
 from edgeformer.nn.config import ModelConfig
@@ -76,7 +76,7 @@ def write_manifest(
         "tokenizer": None if text is None else _plain(text.entry),
         "eos_token_ids": list(ends),
         "chat_templates": {} if text is None else text.chat_templates,
-        "sampling": dataclasses.asdict(sampling),
+        "sampling": sampling._asdict(),
         "quality": _plain(quality),
         "pinned": _plain(tuple(pinned)),
         "golden": _golden(golden, runs),

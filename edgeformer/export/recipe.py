@@ -7,11 +7,13 @@ import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from edgeformer.errors import EdgeformerError
 from edgeformer.export.gate import Gate
 from edgeformer.export.reading import TOKENS, Texts
+from edgeformer.generation.params import SamplingParams
+from edgeformer.manifest import Sampling as Defaults
 from edgeformer.nn.quantize.eight import BLOCKS
 from edgeformer.nn.record import check_types, read_record
 
@@ -59,21 +61,30 @@ class GraphSize:
 
 @dataclass(frozen=True)
 class Sampling:
-    """How a stream samples that asks for nothing else; the default is greedy."""
+    """How a stream samples that asks for nothing else; None: as the checkpoint says, else off."""
 
-    temperature: float = 0.0
-    top_k: int = 0
-    top_p: float = 1.0
+    temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    typical_p: float | None = None
+    repetition_penalty: float | None = None
+    no_repeat_ngram_size: int | None = None
 
     def __post_init__(self) -> None:
         check_types(self, "[sampling]")
-        for name, low, high in (("temperature", 0, 100), ("top_k", 0, 2**31 - 1), ("top_p", 0, 1)):
-            value = getattr(self, name)
-            if not low <= value <= high or (name == "top_p" and value == 0):
-                raise EdgeformerError(
-                    f"[sampling] {name} is {value}; it must be "
-                    f"{'above' if name == 'top_p' else 'at least'} {low} and at most {high}"
-                )
+        try:
+            SamplingParams().changed(self.asked)
+        except EdgeformerError as error:
+            raise EdgeformerError(f"[sampling] {error}") from None
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        return {name: it for name, it in dataclasses.asdict(self).items() if it is not None}
+
+    def over(self, checkpoint: dict[str, Any]) -> Defaults:
+        """What the bundle gets: these values, then those of the checkpoint, then none."""
+        return Defaults(**{**checkpoint, **self.asked})
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -40,6 +41,7 @@ class Given:
     load: Callable[[], Decoder]
     words: Words | None
     ends: tuple[int, ...]  # ids that end a text, as the checkpoint's configs name them
+    sampling: dict[str, Any]  # the checkpoint's own, of the fields of a manifest
     source: Source
     golden_prompt: str | None  # where the recipe names none
 
@@ -68,6 +70,7 @@ def _preset(model: ModelSource, license: str | None, capacity: int | None) -> Gi
         lambda: random_decoder(config, seed),
         None,
         (),
+        {},
         Source(f"{model.preset}, random weights of seed {seed}", None, license),
         None,
     )
@@ -90,6 +93,7 @@ def _checkpoint(where: str, license: str | None, capacity: int | None, tokenizer
         lambda: load_decoder(source, capacity),
         read_words(source) if tokenizer else None,
         tuple(i for i in source.eos_token_ids if i < config.vocab_size),
+        source.sampling,
         Source(
             path.resolve().name if path.exists() else where,
             source.digest(),

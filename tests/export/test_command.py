@@ -17,6 +17,7 @@ import edgeformer
 from edgeformer.errors import CheckFailed, EdgeformerError
 from edgeformer.export import export_decoder
 from edgeformer.export.__main__ import main
+from edgeformer.manifest import Sampling as Defaults
 from edgeformer.nn.checkpoint import save_checkpoint
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.tokenizer_training import make_char_tokenizer
@@ -98,7 +99,7 @@ def test_a_recipe_works_from_another_folder_and_its_bundle_moves(checkpoint, tmp
     assert manifest["source"]["checkpoint"] == "tiny"
     assert len(manifest["source"]["sha256"]) == 64
     assert manifest["source"]["license"] == "CC0"
-    assert manifest["sampling"] == {"temperature": 0.5, "top_k": 0, "top_p": 1.0}
+    assert manifest["sampling"] == Defaults(temperature=0.5)._asdict()
     assert manifest["eos_token_ids"] == [manifest["tokenizer"]["special_tokens"]["<|endoftext|>"]]
     golden = manifest["golden"]
     assert len(set(golden["greedy_ids"])) >= 16

@@ -31,6 +31,10 @@ def test_every_key_is_read(tmp_path):
     temperature = 1
     top_k = 40
     top_p = 0.9
+    min_p = 0.1
+    typical_p = 0.7
+    repetition_penalty = 1.1
+    no_repeat_ngram_size = 3
     [golden]
     prompt = "It is"
     [quality]
@@ -45,6 +49,7 @@ def test_every_key_is_read(tmp_path):
     assert recipe.sampling.temperature == 1.0
     assert isinstance(recipe.sampling.temperature, float)
     assert (recipe.sampling.top_k, recipe.sampling.top_p) == (40, 0.9)
+    assert recipe.sampling.over({"top_k": 7}) == (1.0, 40, 0.9, 0.1, 0.7, 1.1, 3)
     assert recipe.golden.prompt == "It is"
     assert recipe.quality.texts == Texts(tmp_path / "texts/held-out.txt", None, 500)
     assert recipe.quality.gate(True) == Gate(0.5, None, None, True)
@@ -54,7 +59,7 @@ def test_defaults_are_greedy_and_as_large_as_the_model(tmp_path):
     recipe = read_recipe(written(tmp_path, MODEL))
     assert recipe == preset_recipe("nano-start").__class__("x", recipe.model)
     assert (recipe.graph.capacity, recipe.graph.chunk) == (None, None)
-    assert (recipe.sampling.temperature, recipe.sampling.top_p) == (0.0, 1.0)
+    assert recipe.sampling.over({}) == (0.0, 0, 1.0, 0.0, 1.0, 1.0, 0)
     assert recipe.target == "jetson-nano"
 
 
@@ -71,9 +76,11 @@ def test_defaults_are_greedy_and_as_large_as_the_model(tmp_path):
         (MODEL + "[graph]\ncapacity = 3.5\n", ["[graph]: capacity is 3.5", "int"]),
         (MODEL + "[graph]\ncapacity = true\n", ["[graph]: capacity is True"]),
         (MODEL + "[sampling]\ntop_p = 0\n", ["top_p is 0.0", "above 0 and at most 1"]),
-        (MODEL + "[sampling]\ntemperature = -1\n", ["temperature is -1.0", "at least 0"]),
-        (MODEL + "[sampling]\ntemperature = nan\n", ["temperature is nan", "finite"]),
+        (MODEL + "[sampling]\ntemperature = -1\n", ["temperature is -1.0", "from 0 to 100"]),
+        (MODEL + "[sampling]\ntemperature = nan\n", ["temperature is nan", "expected"]),
         (MODEL + "[sampling]\ntop_k = -3\n", ["top_k is -3"]),
+        (MODEL + "[sampling]\nseed = 3\n", ["unknown keys: 'seed'"]),
+        (MODEL + "[sampling]\nrepetition_penalty = 0\n", ["[sampling] repetition_penalty is 0"]),
         (MODEL + '[golden]\nprompt = "a"\nprompt_ids = [1]\n', ["both prompt and prompt_ids"]),
         (MODEL + '[golden]\nprompt_ids = ["a"]\n', ["prompt_ids is 'a'"]),
         (HEAD + "[model]\n", ["needs one of the keys checkpoint, source and preset; it has none"]),

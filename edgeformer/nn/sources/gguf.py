@@ -47,6 +47,7 @@ class GgufSource(Source):
             self.views = views(arch, _heads(self.config), weights)
             self.family = arch.family
         self.eos_token_ids = self._eos_token_ids()
+        self.sampling: dict[str, Any] = {}
 
     def names(self) -> Iterable[str]:
         return self.views.keys()

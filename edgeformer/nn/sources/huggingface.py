@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from edgeformer.errors import EdgeformerError
+from edgeformer.generation.params import SamplingParams
 from edgeformer.nn.families import ours
 from edgeformer.nn.sources.files import read_json, read_text
 from edgeformer.nn.sources.safetensors import SafetensorsFile
@@ -36,6 +37,8 @@ TOKENIZER_FILES = (
     "spiece.model",
 )
 TEMPLATE, GENERATION = "chat_template.jinja", "generation_config.json"
+DRAWN = ("temperature", "top_k", "top_p", "min_p", "typical_p")
+ALWAYS = ("repetition_penalty", "no_repeat_ngram_size")
 READ = (CONFIG, ONE_FILE, INDEX, TEMPLATE, GENERATION, *TOKENIZER_FILES)
 CONVERT = (
     'python -c "from transformers import AutoModelForCausalLM as M; '
@@ -87,6 +90,7 @@ class HuggingFaceSource(Source):
         self._tokenizer_config = self._optional("tokenizer_config.json")
         self.chat_templates = self._chat_templates()
         self.eos_token_ids = self._eos_token_ids()
+        self.sampling = self._sampling()
         self.license = self._license()
 
     def names(self) -> Iterable[str]:
@@ -172,6 +176,23 @@ class HuggingFaceSource(Source):
         vocab_size = self.config.get("vocab_size")
         limit = vocab_size if type(vocab_size) is int else 1 << 31
         return list(dict.fromkeys(i for i in ids if type(i) is int and 0 <= i < limit))
+
+    def _sampling(self) -> dict[str, Any]:
+        """Of generation_config.json, by its own names. Without do_sample it is greedy, and what
+        is about drawing says nothing, as in `transformers`."""
+        found = self._optional(GENERATION)
+        drawn = found.get("do_sample") is True
+        names = (*DRAWN, *ALWAYS) if drawn else ALWAYS
+        values = {name: found[name] for name in names if found.get(name) is not None}
+        if drawn:
+            values.setdefault("temperature", 1.0)
+        try:
+            SamplingParams().changed(values)
+        except EdgeformerError as error:
+            raise EdgeformerError(
+                f"`{self.folder / GENERATION}`: {error}; correct the file, or remove the key"
+            ) from None
+        return values
 
     def _id_of(self, token: Any) -> int | None:
         text = token.get("content") if isinstance(token, dict) else token

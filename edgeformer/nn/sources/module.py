@@ -46,6 +46,7 @@ class ModuleSource(Source):
         self.tokenizer_files: dict[str, Path] = {}
         self.chat_templates: dict[str, str] = {}
         self.eos_token_ids: list[int] = []
+        self.sampling: dict[str, Any] = {}
         self.license = None
         recipes = for_layers(table, config.n_layers)
         self.own_family = Family(

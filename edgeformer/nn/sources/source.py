@@ -35,6 +35,7 @@ class Source(abc.ABC):
     metadata: dict[str, Any]
     chat_templates: dict[str, str]  # "default" is the one without a name
     eos_token_ids: list[int]
+    sampling: dict[str, Any]  # by the names of SamplingParams: what its makers would have
     license: str | None
     own_family: Any = None  # a `Family` that only this source has
 

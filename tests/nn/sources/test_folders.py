@@ -311,3 +311,37 @@ def test_a_link_that_leads_nowhere_is_named_and_not_taken_for_no_file(name, targ
 
 def write(path, values):
     path.write_text(json.dumps(values))
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        (None, {}),
+        ({"temperature": 0.7, "top_k": 20, "top_p": 0.8}, {}),
+        (
+            {"do_sample": False, "top_p": 0.8, "repetition_penalty": 1.1},
+            {"repetition_penalty": 1.1},
+        ),
+        ({"do_sample": True, "top_p": 0.8, "min_p": None}, {"temperature": 1.0, "top_p": 0.8}),
+        (
+            {"do_sample": True, "temperature": 0.6, "top_k": 20, "min_p": 0.1, "typical_p": 0.9},
+            {"temperature": 0.6, "top_k": 20, "min_p": 0.1, "typical_p": 0.9},
+        ),
+        ({"no_repeat_ngram_size": 3, "max_length": 5, "new": {}}, {"no_repeat_ngram_size": 3}),
+    ],
+)
+def test_sampling_is_what_the_generation_config_asks_for(folder, given, wanted):
+    path = folder / "generation_config.json"
+    path.unlink(missing_ok=True)
+    if given is not None:
+        write(path, given)
+    assert open_source(folder).sampling == wanted
+
+
+@pytest.mark.parametrize(
+    "given", [{"temperature": "0.6"}, {"top_k": -1}, {"top_p": 0}, {"repetition_penalty": True}]
+)
+def test_sampling_that_makes_no_sense_is_refused_with_its_file(folder, given):
+    write(folder / "generation_config.json", {"do_sample": True, **given})
+    with pytest.raises(EdgeformerError, match=rf"generation_config.json`: {next(iter(given))} is"):
+        open_source(folder)
