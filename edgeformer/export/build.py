@@ -19,29 +19,24 @@ from edgeformer.export.golden_prompt import golden_ids
 from edgeformer.export.graphs import Traced
 from edgeformer.export.manifest import write_manifest
 from edgeformer.export.memory import give_back
+from edgeformer.export.order import Order, checked_form
 from edgeformer.export.panels import with_panels
-from edgeformer.export.precisions import Precision, check_precision, is_fused
 from edgeformer.export.publish import check_target, published
 from edgeformer.export.quality import compare, graph_logits, torch_logits
 from edgeformer.export.reading import Reading, Texts, own_text, read_texts
 from edgeformer.export.recipe import Recipe, Sampling
-from edgeformer.export.source import Source, check_capacity, given_model
+from edgeformer.export.source import Source, given_model
 from edgeformer.export.stages import Stages, stages
 from edgeformer.export.store import trace_all, write_graphs
 from edgeformer.export.tokenizer import Written, write_words
 from edgeformer.export.words import Words
-from edgeformer.manifest import EXACT
-from edgeformer.manifest import Sampling as Defaults
 from edgeformer.manifest_embedding import Embedding
 from edgeformer.manifest_quality import Pin, Quality
-from edgeformer.nn.config import ModelConfig
 from edgeformer.nn.decoder import Decoder
 from edgeformer.nn.pins import half_copy, to_half
 
 STAGES, AUDIT_STAGES, QUANTIZE_STAGES = 9, 1, 2
 FUSED_STAGES = 6  # one graph in place of two is traced, stored and run
-CHUNK, PANELS_CHUNK = 128, 256  # panels are put together anew in each step (export.panels)
-FP16_ENGINES = ("fp32", "int8-qdq")  # precisions of graphs from which a builder may make them
 
 
 @dataclass(frozen=True)
@@ -56,35 +51,6 @@ class Exported:
     fp16: InFp16  # of the graphs, or of engines that are built of them
     pinned: tuple[Pin, ...]  # all that stays in floats, whatever the reason
     note: str  # how it was quantized, or ""
-
-
-@dataclass(frozen=True)
-class _Order:
-    """What is to be exported, checked as far as it can be without weights."""
-
-    name: str
-    source: Source
-    config: ModelConfig
-    target: str
-    precision: Precision
-    embedding: str
-    fused: int | None  # rows of the cache of the one graph of dialect `ort`; None: portable graphs
-    capacity: int
-    chunk: int
-    exact: bool  # steps of several tokens give the bits of steps of one
-    words: Words | None
-    ends: tuple[int, ...]  # where there is no tokenizer
-    golden_prompt: str | Sequence[int] | None
-    default_prompt: str | None
-    sampling: Defaults
-    texts: Texts
-    gate: Gate
-
-    @property
-    def audited(self) -> bool:
-        """Whether something will be FP16: the graphs, or engines on a Jetson."""
-        name = self.precision.name
-        return name == "fp16" or (name in FP16_ENGINES and self.target.startswith("jetson"))
 
 
 def export_recipe(
@@ -103,20 +69,12 @@ def export_recipe(
     check_target(Path(out_dir), force)  # before minutes of work
     given = given_model(recipe.model, recipe.license, recipe.graph.capacity, recipe.tokenizer)
     golden = recipe.golden
-    form = recipe.precision, recipe.target, recipe.embedding
-    fused = is_fused(recipe.dialect, *form)
-    panels = fused and recipe.precision == "fp32"
-    order = _Order(
+    form = recipe.precision, recipe.target, recipe.embedding, recipe.dialect, recipe.block
+    sizes = given.capacity, recipe.graph.chunk, recipe.graph.exact_steps
+    order = Order(
         name=recipe.name,
         source=given.source,
-        config=given.config,
-        target=recipe.target,
-        precision=check_precision(*form, recipe.block),
-        embedding=recipe.embedding,
-        fused=given.capacity if fused else None,
-        capacity=given.capacity,
-        chunk=_checked_chunk(given.config, given.capacity, recipe.graph.chunk, panels),
-        exact=_checked_exact(recipe.graph.exact_steps, recipe.precision, fused),
+        form=checked_form(given.config, *form, *sizes),
         words=given.words,
         ends=given.ends,
         golden_prompt=golden.prompt if golden.prompt_ids is None else golden.prompt_ids,
@@ -155,11 +113,11 @@ def export_decoder(
 
     capacity: max_positions if None; chunk: 128 if None, 256 in dialect `ort` and fp32, or the
     capacity if that is less. exact_steps: as the key of a recipe. precision: one of PRECISIONS, for
-    its targets; dialect: "portable" or
-    "ort" (which is the default for target "cpu", where the model can be written in it); embedding:
-    "graph" or "host"; block: 32 or 64 inputs, in n8 alone. golden_prompt: text, where there is a
-    tokenizer, or ids; a few fixed ids if None. `texts` are what a reduced precision is measured on
-    (what the model writes itself, without a tokenizer), `gate` is how much it may lose.
+    its targets; dialect: "portable" or "ort" (the default for target "cpu", where the model
+    can be written in it); embedding: "graph" or "host"; block: 32 or 64 inputs, in n8 alone.
+    golden_prompt: text, where there is a tokenizer, or ids; a few fixed ids if None. `texts` are
+    what a reduced precision is measured on (what the model writes itself, without a tokenizer),
+    `gate` is how much it may lose.
     """
     config = decoder.eval().config
     if decoder.embedding.weight.dtype != torch.float32:
@@ -168,19 +126,11 @@ def export_decoder(
             "export"
         )
     capacity = config.max_positions if capacity is None else capacity
-    form = precision, target, embedding
-    fused = is_fused(dialect, *form)
-    order = _Order(
+    form = precision, target, embedding, dialect, block
+    order = Order(
         name=name,
         source=source or Source(name),
-        config=config,
-        target=target,
-        precision=check_precision(*form, block),
-        embedding=embedding,
-        fused=capacity if fused else None,
-        capacity=capacity,
-        chunk=_checked_chunk(config, capacity, chunk, fused and precision == "fp32"),
-        exact=_checked_exact(exact_steps, precision, fused),
+        form=checked_form(config, *form, capacity, chunk, exact_steps),
         words=None if tokenizer_json is None else Words(tokenizer_json),
         ends=(),
         golden_prompt=golden_prompt,
@@ -193,7 +143,7 @@ def export_decoder(
 
 
 def _export(
-    order: _Order,
+    order: Order,
     load: Callable[[], Decoder],
     traced: Decoder | None,
     out_dir: Path,
@@ -201,24 +151,24 @@ def _export(
     progress: bool,
 ) -> Exported:
     """`traced`: the caller's own decoder, which stays as it is; None: what is loaded is ours."""
-    config, capacity, precision = order.config, order.capacity, order.precision.name
+    form, config, precision = order.form, order.form.config, order.form.precision.name
     with published(out_dir, force) as folder, stages(_count(order), progress) as stage:
         text = write_words(folder, order.words, config.vocab_size)
         prompt = order.golden_prompt, order.default_prompt
-        prompt_ids = golden_ids(*prompt, text, config.vocab_size, capacity)
+        prompt_ids = golden_ids(*prompt, text, config.vocab_size, form.capacity)
         reading = _reading(order, text)  # before what takes long
         parameters: dict[str, torch.Tensor] = {}  # where the drafts will find their weights
-        host = order.embedding == "host"
+        host = form.embedding == "host"
         # of two equal weights a trace keeps one, and quantizing tells them apart
-        example = traced if order.precision.quantize is None else None
-        form = {"fused": order.fused, "exact": order.exact}
-        drafts = trace_all(config, example, precision, host, parameters, stage, **form)
+        example = None if form.quantized else traced
+        cache = {"fused": form.fused, "exact": form.exact}
+        drafts = trace_all(config, example, precision, host, parameters, stage, **cache)
         give_back()
         stage("load the weights")
         decoder = load()
         parameters.update(decoder.state_dict())
-        if order.precision.quantize is not None and reading is None:
-            reading = own_text(decoder, order.fused)
+        if form.quantized and reading is None:
+            reading = own_text(decoder, form.fused)
         stage("run PyTorch")
         ref = _golden_run(order, decoder, prompt_ids)
         fp16 = _in_fp16(order, decoder, reading, ref, stage)
@@ -228,18 +178,17 @@ def _export(
         elif pins:
             name_pinned(drafts, decoder, pins)
         quantized = None
-        if order.precision.quantize is not None:
+        if form.quantized:
             stage("quantize")
-            quantized = order.precision.quantize(decoder, reading.calibration, stage.inside)
+            quantized = form.precision.quantize(decoder, reading.calibration, stage.inside)
             drafts = [quantized.rewrite(draft) for draft in drafts]
-        elif order.fused is not None:
+        elif form.fused is not None:
             drafts = _in_panels(drafts, parameters)
         graphs, table = write_graphs(folder, drafts, decoder, precision, host, stage)
         parameters.clear()
         if precision == "fp16":
-            typed = (to_half if traced is None else half_copy)(decoder, pins)
-            ref = parity.half_reference(ref, typed, capacity, order.chunk)
-            del typed
+            in_half = to_half if traced is None else half_copy
+            ref = parity.half_reference(ref, in_half(decoder, pins), form.capacity, form.chunk)
         if quantized is None:
             del decoder
             give_back()
@@ -251,7 +200,7 @@ def _export(
         pinned = fp16.pins if quantized is None else _joined(fp16.pins, quantized.pins)
         _describe(folder, order, text, graphs, table, fp16, pinned, quality, golden)
         total = sum(path.stat().st_size for path in folder.iterdir())
-    note = "" if quantized is None else quantized.note
+    note = quantized.note if form.quantized else ""
     return Exported(out_dir, total, golden, text, quality, fp16, pinned, note)
 
 
@@ -269,7 +218,7 @@ def _joined(*many: Sequence[Pin]) -> tuple[Pin, ...]:
 
 
 def _checked(
-    order: _Order,
+    order: Order,
     folder: Path,
     graphs: dict[str, Graph],
     ref: parity.Reference,
@@ -277,40 +226,42 @@ def _checked(
     stage: Stages,
 ) -> parity.Golden:
     """The golden run of what was written, against PyTorch's."""
-    precision = order.precision.name
+    precision = order.form.precision.name
     if STEP in graphs:
-        found = check_fused(folder / graphs[STEP].file, ref, order.chunk, stage, precision)
-        if order.exact:
+        found = check_fused(folder / graphs[STEP].file, ref, order.form.chunk, stage, precision)
+        if order.form.exact:
             stage.inside("steps of several tokens against steps of one")
-            check_exact(folder / graphs[STEP].file, ref, order.chunk)
+            check_exact(folder / graphs[STEP].file, ref, order.form.chunk)
         return found
-    options = order.capacity, order.chunk, stage, precision, table
-    return parity.check_graphs(folder, graphs, order.config, ref, *options)
+    options = order.form.capacity, order.form.chunk, stage, precision, table
+    return parity.check_graphs(folder, graphs, order.form.config, ref, *options)
 
 
-def _golden_run(order: _Order, decoder: Decoder, prompt_ids: Sequence[int]) -> parity.Reference:
-    steps = min(parity.MOST_STEPS, order.capacity - len(prompt_ids))
-    return parity.reference(decoder, prompt_ids, steps, order.capacity, order.chunk)
+def _golden_run(order: Order, decoder: Decoder, prompt_ids: Sequence[int]) -> parity.Reference:
+    steps = min(parity.MOST_STEPS, order.form.capacity - len(prompt_ids))
+    return parity.reference(decoder, prompt_ids, steps, order.form.capacity, order.form.chunk)
 
 
 def _in_fp16(
-    order: _Order,
+    order: Order,
     decoder: Decoder,
     reading: Reading | None,
     ref: parity.Reference,
     stage: Stages,
 ) -> InFp16:
-    if not order.audited:
+    if not order.form.audited:
         return InFp16()
     stage("audit FP16")
     golden = [*ref.prompt_ids, *ref.greedy_ids[:-1]]
-    host = order.embedding == "host"
-    return in_fp16(decoder, order.precision.name, host, reading, golden, order.gate, stage.inside)
+    host = order.form.embedding == "host"
+    return in_fp16(
+        decoder, order.form.precision.name, host, reading, golden, order.gate, stage.inside
+    )
 
 
 def _describe(
     folder: Path,
-    order: _Order,
+    order: Order,
     text: Written | None,
     graphs: dict[str, Graph],
     table: Embedding | None,
@@ -319,20 +270,20 @@ def _describe(
     quality: Quality | None,
     golden: parity.Golden,
 ) -> None:
-    runs = [name for name in order.precision.runs if not (fp16.refused and name == "fp16")]
-    runs = [name for name in runs if STEP not in graphs or name == order.precision.name]
+    runs = [name for name in order.form.precision.runs if not (fp16.refused and name == "fp16")]
+    runs = [name for name in runs if STEP not in graphs or name == order.form.precision.name]
     write_manifest(
         folder,
         name=order.name,
         source=order.source,
-        config=order.config,
-        target=order.target,
-        precision=order.precision,
+        config=order.form.config,
+        target=order.form.target,
+        precision=order.form.precision,
         runs=runs,
         embedding=table,
-        capacity=order.capacity,
-        chunk=order.chunk,
-        exact=order.exact,
+        capacity=order.form.capacity,
+        chunk=order.form.chunk,
+        exact=order.form.exact,
         graphs=graphs,
         text=text,
         ends=order.ends if text is None else text.eos_token_ids,
@@ -343,19 +294,19 @@ def _describe(
     )
 
 
-def _reading(order: _Order, text: Written | None) -> Reading | None:
+def _reading(order: Order, text: Written | None) -> Reading | None:
     """What the quality is measured on; None: on nothing but the golden run, or what the model
     writes itself."""
-    quantized = order.precision.quantize is not None
-    if not quantized and not order.audited:
+    quantized = order.form.quantized
+    if not quantized and not order.form.audited:
         return None
     # the graph of dialect `ort` has room for its capacity and no more
-    longest = order.fused or order.config.max_positions
+    longest = order.form.fused or order.form.config.max_positions
     if text is not None:
         try:
             return read_texts(order.texts, text.tokenizer, longest, quantized)
         except EdgeformerError:
-            if order.precision.name != "fp32" or order.texts.measured is not None:
+            if order.form.precision.name != "fp32" or order.texts.measured is not None:
                 raise
             return None  # these graphs need none, and nobody has named one
     for path in (order.texts.measured, order.texts.calibration):
@@ -368,7 +319,7 @@ def _reading(order: _Order, text: Written | None) -> Reading | None:
 
 
 def _measured(
-    order: _Order,
+    order: Order,
     decoder: Decoder,
     folder: Path,
     graphs: dict[str, Graph],
@@ -382,42 +333,17 @@ def _measured(
         logits = fused_logits(folder / graphs[STEP].file)
     else:
         rows = None if table is None else parity.table_of(folder, table)
-        logits = graph_logits(folder / graphs["prefill"].file, order.config, rows)
+        logits = graph_logits(folder / graphs["prefill"].file, order.form.config, rows)
     found = compare(
         torch_logits(decoder),
         logits,
         reading.windows,
         lambda done: stage.inside(f"window {done} of {total}"),
     )
-    return passed({order.precision.name: found}, reading, order.gate)
+    return passed({order.form.precision.name: found}, reading, order.gate)
 
 
-def _count(order: _Order) -> int:
+def _count(order: Order) -> int:
     """Of the stages of an export."""
-    whole = STAGES if order.fused is None else FUSED_STAGES
-    return (
-        whole
-        + AUDIT_STAGES * order.audited
-        + (QUANTIZE_STAGES * (order.precision.quantize is not None))
-    )
-
-
-def _checked_chunk(config: ModelConfig, capacity: int, asked: int | None, panels: bool) -> int:
-    check_capacity(config, capacity)
-    usual = PANELS_CHUNK if panels else CHUNK
-    chunk = min(usual, capacity) if asked is None else asked
-    if not 1 <= chunk <= capacity:
-        raise EdgeformerError(
-            f"[graph] chunk is {chunk}; it must be at least 1 and at most the capacity, {capacity}"
-        )
-    return chunk
-
-
-def _checked_exact(asked: bool, precision: str, fused: bool) -> bool:
-    if asked and not (fused and precision == EXACT):
-        raise EdgeformerError(
-            f"exact steps are for {EXACT} in dialect ort, not for {precision}"
-            f"{'' if fused else ' in dialect portable'}; leave out --exact-steps ([graph] "
-            f"exact_steps), or say --target cpu --precision {EXACT}"
-        )
-    return asked
+    whole = STAGES if order.form.fused is None else FUSED_STAGES
+    return whole + AUDIT_STAGES * order.form.audited + (QUANTIZE_STAGES * (order.form.quantized))

@@ -4,6 +4,8 @@ import dataclasses
 
 import gguf
 import numpy as np
+import onnx
+import onnxruntime as ort
 import pytest
 import torch
 from gguf.quants import dequantize, quantize
@@ -89,7 +91,6 @@ def test_a_head_that_is_the_embedding_tells_what_its_rows_are_divided_by():
 
 @pytest.mark.parametrize("block", [32, 64])
 def test_inputs_are_rounded_block_by_block_as_the_operator_does(block):
-    onnx, ort = pytest.importorskip("onnx"), pytest.importorskip("onnxruntime")
     generator = torch.Generator().manual_seed(0)
     x = torch.randn(5, 128, generator=generator) * torch.linspace(0.01, 4, 128)
     w = torch.randint(-128, 128, (16, 128), generator=generator)
