@@ -1,5 +1,6 @@
 """A second bundle drafts for the first."""
 
+import onnxruntime
 import pytest
 
 import edgeformer
@@ -7,6 +8,7 @@ from edgeformer import EdgeformerError
 from edgeformer.generation.drafting import Drafter, open, smaller
 from tests import bundles
 
+OLD = int(onnxruntime.__version__.split(".")[1]) < 24
 PROMPTS = ([5, 9, 5, 9, 5], [3, 4, 5, 6, 3, 4], [11])
 
 
@@ -91,6 +93,7 @@ def test_what_repeats_is_looked_up_where_the_model_would_not_pay(model):
         assert small.cached_ids == []  # it was never run
 
 
+@pytest.mark.skipif(OLD, reason="this onnxruntime has not all of the operators")
 def test_fewer_bits_are_no_cheaper_than_they_read():
     """n4 reads a fifth of fp32's bytes, and its token takes two fifths of the time."""
     with edgeformer.load(bundles.BLOCKS) as n8, edgeformer.load(bundles.FUSED) as fp32:
