@@ -61,6 +61,28 @@ class Dice(NamedTuple):
     embedding: float
 
 
+# Heads of which the fused operator turns whole 16 numbers, as published models have them: a shape
+# of each family that turns, the width that its heads get, and its dice.
+WIDE = {
+    "llama-mha": (16, Dice(0, 1.8, 0.4)),
+    "mistral-window": (16, Dice(0, 1.8, 0.4)),
+    "qwen2-windows-tied": (16, Dice(4, 1.2, 0.04)),
+    "qwen3-wide-heads": (16, Dice(1, 1.1, 0.6)),
+    "gemma-mqa": (16, Dice(0, 1.8, 0.4)),
+    "gemma2-window": (16, Dice(15, 2.0, 0.03)),
+    "gemma3-two-thetas": (16, Dice(15, 2.0, 0.03)),
+    "phi-gqa-norms-tied": (32, Dice(26, 1.7, 0.05)),
+    "phi3-window": (16, Dice(2, 2.0, 0.8)),
+    "gpt_neox-parallel": (64, Dice(0, 1.8, 0.4)),
+    "falcon-7b-style": (16, Dice(7, 1.3, 0.04)),
+    "stablelm": (64, Dice(0, 1.8, 0.4)),
+    "olmo2": (16, Dice(2, 1.0, 1.0)),
+    "granite": (16, Dice(0, 1.8, 0.4)),
+    "starcoder2-window": (16, Dice(1, 2.0, 0.05)),
+    "smollm3": (16, Dice(0, 1.8, 0.4)),
+}
+
+
 class Said(NamedTuple):
     """What `transformers` says: ids of the prompt, greedy tokens, and the logits behind them."""
 
@@ -102,13 +124,18 @@ def _sequence(which: str) -> dict[str, object]:
     return {"Sequence": {"id": which, "type_id": 0}}
 
 
-def model_of(shape: str, dice: Dice, vocab_size: int) -> torch.nn.Module:
-    """The shape, its vocabulary and length made large enough for the prompt and STEPS more."""
+def model_of(shape: str, dice: Dice, vocab_size: int, width: int | None = None) -> torch.nn.Module:
+    """The shape, its vocabulary and length made large enough for the prompt and STEPS more; with
+    heads of `width`."""
     config = SHAPES[shape]()
     config.vocab_size = vocab_size
     for key in LENGTHS:
         if hasattr(config, key):
             setattr(config, key, CAPACITY)
+    if width is not None and "head_dim" in vars(config):
+        config.head_dim = width
+    elif width is not None:
+        config.hidden_size = width * config.num_attention_heads
     return random_model(shape, config, *dice)
 
 
@@ -122,10 +149,12 @@ def said(model: torch.nn.Module, prompt: list[int], steps: int = STEPS) -> Said:
     return Said(list(prompt), ids[len(prompt) :], torch.stack(rows).numpy())
 
 
-def save(shape: str, dice: Dice, folder: Path) -> tuple[Said, list[tuple[str, list[int]]]]:
+def save(
+    shape: str, dice: Dice, folder: Path, width: int | None = None
+) -> tuple[Said, list[tuple[str, list[int]]]]:
     """A checkpoint folder as `transformers` writes it; what it says there, and ids of texts."""
     tokenizer = tokenizer_of(tokenizer_name(shape))
-    model = model_of(shape, dice, len(tokenizer) + UNUSED)
+    model = model_of(shape, dice, len(tokenizer) + UNUSED, width)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     texts = [(t, tokenizer(t, add_special_tokens=False)["input_ids"]) for t in HARD_STRINGS]

@@ -18,7 +18,7 @@ from tests.export.families.measure import (
     run_here,
     run_on_36,
 )
-from tests.export.families.models import STEPS, TOLERANCE, shapes_of
+from tests.export.families.models import STEPS, TOLERANCE, WIDE, save, shapes_of
 from tests.export.families.several import check_beams, check_score
 from tests.nn.families.shapes import SHAPES
 
@@ -27,6 +27,7 @@ from tests.nn.families.shapes import SHAPES
 FEW = ("llama", "gpt2", "gemma2", "bloom", "falcon")
 FIRST = [shapes_of(family)[0] for family in FEW]
 OTHERS = [shape for shape in SHAPES if shape not in FIRST]
+WIDEST_ERROR = 1.6e-5  # of the shapes in WIDE: that of smollm3
 REMAKE = "run: python -m tests.export.families.make_docs"
 
 
@@ -157,6 +158,18 @@ def test_every_shape_was_measured_and_is_without_fault():
     for shape, known in shapes.items():
         assert (known["equal"], known["equal_36"], known["findings"]) == (STEPS, STEPS, 0), shape
         assert known["texts"] == known["texts_tried"] > 300, shape
+
+
+@pytest.mark.parametrize(
+    "shape", [s if s in FIRST[:1] else pytest.param(s, marks=pytest.mark.slow) for s in WIDE]
+)
+def test_a_family_whose_heads_the_operator_turns_says_what_its_checkpoint_says(shape, tmp_path):
+    width, dice = WIDE[shape]
+    said, _ = save(shape, dice, tmp_path / "source", width)
+    assert is_tested(said)
+    found = measure_fused(said, tmp_path)
+    assert found["equal"] == STEPS and found["error"] <= limit(WIDEST_ERROR)
+    assert "turned inside" in found["form"][0]
 
 
 def test_every_shape_was_measured_in_fused_operators():
