@@ -63,8 +63,8 @@ Runtimes, against the same logits of `transformers`. How attention stands in the
 its nodes: "it" is the operator GroupQueryAttention, of which each layer has one. Where widths are
 multiples of 16 it turns queries and keys inside ([cpu.md](cpu.md)). No shape here has such widths:
 one of each family that turns was measured with heads of 16, 32 or 64 as well, all turned inside: an
-error of 1.6e-05 at most (smollm3), and 64 of 64 tokens in all 16. Few models here have rows of whole
-blocks of 32, which `n8` and `n4` want, so these two were not measured family by family.
+error of 1.6e-05 at most (smollm3), and 64 of 64 tokens in all 16. Few models here have rows of
+whole blocks of 32, which `n8` and `n4` want, so these two were not measured family by family.
 
 {fused}
 
