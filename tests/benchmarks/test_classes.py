@@ -64,6 +64,7 @@ def test_the_committed_turns_give_the_committed_figures_and_the_table_of_the_doc
     with open(os.path.join(ROOT, "docs", "cpu.md"), encoding="utf-8") as file:
         docs = file.read()
     found = list(documents())
+    assert found
     for document in found:
         for one in document["classes"].values():
             for told in one["rows"].values():
