@@ -20,7 +20,7 @@ END
 }
 
 ROOT=${EDGEFORMER_ROOT:-} # another machine's files, for tests
-HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+HERE=$(CDPATH='' cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 KIND="" DRY=no REGISTRY="" BASE="" ARM64=no
 
 say() { printf '%s\n' "$*" >&2; }

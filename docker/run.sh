@@ -72,7 +72,7 @@ choose() {
 # ---------- what the container sees
 
 MOUNTS=()                # for docker
-declare -A SEEN=() TAKEN=() # target of a source, source of a target
+declare -A SEEN=() TAKEN=() # target of FOLDER:SOURCE, source of a target
 MOUNTED=""               # where the last one is
 
 # mount SOURCE TARGET [readonly]
@@ -86,13 +86,13 @@ mount() {
 mount_as() {
     local source target number=2
     source=$(realpath -- "$1")
-    MOUNTED=${SEEN[$source]:-}
+    MOUNTED=${SEEN[$2:$source]:-}
     [ -z "$MOUNTED" ] || return 0
     target=$2/$(basename -- "$source")
     while [ -n "${TAKEN[$target]:-}" ]; do
         target=$2/$(basename -- "$source")-$((number++))
     done
-    SEEN[$source]=$target TAKEN[$target]=$source MOUNTED=$target
+    SEEN[$2:$source]=$target TAKEN[$target]=$source MOUNTED=$target
     mount "$source" "$target" "${3:-}"
 }
 
@@ -101,7 +101,8 @@ is_bundle() { [ -f "$1/manifest.json" ]; }
 bundle() {
     local engines
     engines=$(realpath -- "$1")/engines
-    [ -z "${SEEN[${engines%/engines}]:-}" ] || { MOUNTED=${SEEN[${engines%/engines}]} && return 0; }
+    MOUNTED=${SEEN[/bundles:${engines%/engines}]:-}
+    [ -z "$MOUNTED" ] || return 0
     mount_as "$1" /bundles readonly
     [ $CPU = no ] || return 0
     if [ ! -d "$engines" ]; then
@@ -120,50 +121,61 @@ input() { # a file that an option names; where it is not there, the verb says so
     fi
 }
 
-output() {
-    local folder
+output() { # a file, or a folder; links lead nowhere in the container, so they are followed here
+    local folder path
+    [ -n "$1" ] || die "-o takes the name of a file, not an empty one"
     folder=$(dirname -- "$1")
     [ -d "$folder" ] || die "there is no folder $folder for $(basename -- "$1"): mkdir -p $folder"
-    mount_as "$folder" /out
-    MOUNTED=$MOUNTED/$(basename -- "$1")
+    path=$(realpath -- "$1") || die "$1 is a link that leads nowhere: remove it"
+    if [ -d "$path" ]; then
+        mount_as "$path" /out
+    else
+        mount_as "$(dirname -- "$path")" /out
+        MOUNTED=$MOUNTED/$(basename -- "$path")
+    fi
 }
 
 WORDS=()
+positional() { # the bundle, of bench all of them; what else there is, is text. For translate.
+    if is_bundle "$1" && { [ $bundles = 0 ] || [ "${WORDS[0]}" = bench ]; }; then
+        bundle "$1"
+        bundles=$((bundles + 1))
+    elif [ "${WORDS[0]}" = drafter ] && [ -f "$1" ]; then
+        mount_as "$1" /files readonly
+    else
+        MOUNTED=$1
+    fi
+    WORDS+=("$MOUNTED")
+}
+
 translate() { # VERB ARGS...
-    local word bundles=0
+    local word bundles=0 options=yes
     WORDS=("$1")
     shift
     while [ $# -gt 0 ]; do
         word=$1
         shift
-        case $word in
-            -o | --output | --prefix | --json-schema | --load | --draft)
+        case $options$word in
+            no*) positional "$word" ;; # behind --
+            yes--) options=no && WORDS+=("$word") ;;
+            yes-o | yes--output | yes--prefix | yes--json-schema | yes--load | yes--draft)
                 WORDS+=("$word")
                 [ $# -gt 0 ] || return 0
                 case $word in -o | --output) output "$1" ;; *) input "$1" ;; esac
                 WORDS+=("$MOUNTED")
                 shift
                 ;;
-            --output=* | --prefix=* | --json-schema=* | --load=* | --draft=*)
+            yes--output=* | yes--prefix=* | yes--json-schema=* | yes--load=* | yes--draft=*)
                 case $word in --output=*) output "${word#*=}" ;; *) input "${word#*=}" ;; esac
                 WORDS+=("${word%%=*}=$MOUNTED")
                 ;;
-            -o*)
+            yes-o*)
                 output "${word#-o}"
                 WORDS+=("-o$MOUNTED")
                 ;;
-            -h | --help) bundles=1 && WORDS+=("$word") ;;
-            -*) WORDS+=("$word") ;;
-            *)
-                if is_bundle "$word"; then
-                    bundle "$word"
-                    bundles=$((bundles + 1)) word=$MOUNTED
-                elif [ "${WORDS[0]}" = drafter ] && [ -f "$word" ]; then
-                    mount_as "$word" /files readonly
-                    word=$MOUNTED
-                fi
-                WORDS+=("$word")
-                ;;
+            yes-h | yes--help) bundles=1 && WORDS+=("$word") ;;
+            yes-*) WORDS+=("$word") ;;
+            *) positional "$word" ;;
         esac
     done
     [ $bundles -gt 0 ] || [ "${WORDS[0]}" = doctor ] ||

@@ -48,6 +48,16 @@ def test_a_board_builds_its_own_image_with_any_docker(make, kind, tmp_path):
     assert machine.calls() == [["build", *command(place, kind)]]
 
 
+def test_the_repository_is_found_whatever_cd_would_find(tmp_path):
+    """Under a name with a space, with a CDPATH that `cd` would obey and tell of."""
+    machine = machines.pc(tmp_path / "a b")
+    place, _ = repository(machine, "x86_64")
+    path = os.path.join(place, "go")
+    executable(place, "go", 'cd "%s" && bash docker/build.sh --dry-run' % place)
+    status, printed, _ = machine.run(path, CDPATH=place)
+    assert (status, shlex.split(printed)[2:]) == (0, command(place, "pc"))
+
+
 def test_a_pc_builds_its_own_image_plainly_and_a_boards_under_qemu(tmp_path):
     machine = machines.pc(tmp_path)
     place, script = repository(machine, "x86_64")
