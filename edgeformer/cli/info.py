@@ -45,10 +45,6 @@ def _described(manifest: Manifest) -> str:
         ("embedding", "in the graphs" if table is None else f"looked up in {table.file}"),
         ("capacity", f"{manifest.capacity} tokens, a cache of {cache / 1e6:.1f} MB"),
         ("chunk", f"{manifest.chunk} tokens"),
-        *(
-            [("steps", "exact: several tokens give the bits of one at a time")]
-            * manifest.exact_steps
-        ),
         ("tokenizer", _tokenizer(manifest.tokenizer)),
         ("chat", ", ".join(sorted(manifest.chat_templates)) or "no template"),
         ("end tokens", " ".join(map(str, manifest.eos_token_ids)) or "none"),
@@ -60,6 +56,8 @@ def _described(manifest: Manifest) -> str:
             f"{manifest.golden.largest_logit_error:.2g}",
         ),
     ]
+    if manifest.exact_steps:
+        lines.append(("steps", "exact: several tokens give the bits of one at a time"))
     lines += _quality(manifest.quality)
     lines += [("in floats", f"{pin.module}: {pin.why}") for pin in manifest.pinned]
     lines += [(name, f"{entry.bytes} bytes") for name, entry in sorted(manifest.files.items())]

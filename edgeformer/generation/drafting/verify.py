@@ -96,9 +96,8 @@ class DraftSteps(PlainSteps):
         self._many = "logits" if self._careful else want
         self._begun = False
         self._pending: List[int] = []  # drafted tokens whose rows stand in the cache
-        self._rows: Optional[Output] = (
-            None  # what is behind the token before them, and each of them
-        )
+        # what is behind the token before them, and each of them
+        self._rows: Optional[Output] = None
         self._at = 0  # the next of them
         self._inexact: Optional[int] = None  # the first row that a step of several tokens made
 
