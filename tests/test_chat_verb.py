@@ -225,10 +225,12 @@ class Terminal:
     def __init__(self, path, *options, **more):
         self.master, slave = pty.openpty()
         words = [sys.executable, "-c", SLOW % more.pop("pause", 0), "chat", path, *options]
+        file = more.pop("stdout", None)
+        out = slave if file is None else os.open(file, os.O_WRONLY | os.O_CREAT)
         self.child = subprocess.Popen(
             words,
             stdin=slave,
-            stdout=slave,
+            stdout=out,
             stderr=slave,
             close_fds=True,
             env=environment(TERM="dumb", **more),
@@ -331,6 +333,22 @@ def test_ctrl_c_in_the_instant_in_which_the_mark_appears_is_not_slept_through(pa
             terminal.wait_for("> ", seconds=10)
         terminal.keys(b"\x04")
         assert terminal.ended() == 0
+
+
+def test_ctrl_c_over_and_over_ends_lines_and_answers_and_not_the_chat(path, tmp_path):
+    """As from a key that is held down, and faster: while the line is read, while it is given up,
+    and while an answer ends."""
+    for options in ({}, {"stdout": str(tmp_path / "out")}):
+        with Terminal(path, **options) as terminal:
+            for pause in (0, 0.001, 0.01, 0.03, 0.06):
+                for press in range(30):
+                    terminal.keys(b"hi\n\x03" if press % 10 == 9 else b"\x03")
+                    time.sleep(pause)
+            time.sleep(0.3)
+            terminal.keys(b"\x15\n/undo 99\n")
+            terminal.wait_for("99 cannot be taken back")
+            terminal.keys(b"\x04")
+            assert terminal.ended() == 0
 
 
 @pytest.mark.skipif(importlib.util.find_spec("readline") is None, reason="there is no readline")

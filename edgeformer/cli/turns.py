@@ -4,6 +4,7 @@ import importlib
 import importlib.util
 import signal
 import sys
+from time import monotonic
 from typing import Any, List, Optional
 
 from edgeformer.cli import console
@@ -11,6 +12,7 @@ from edgeformer.errors import EdgeformerError
 
 QUOTES = '"""'
 LOOK_S = 0.05
+DEAF_S = 1.0  # after a press; longer than it takes to end a turn
 
 
 class Turns:
@@ -25,7 +27,7 @@ class Turns:
             raise EdgeformerError("standard input is closed; a chat reads its turns from there")
         self.terminal = sys.stdin.isatty()
         self._edited = self.terminal and sys.stdout is not None and sys.stdout.isatty()
-        if self._edited:
+        if self.terminal:
             self._keys = _Keys()
         if self._edited and importlib.util.find_spec("readline") is not None:
             readline = importlib.import_module("readline")  # from now on `input` edits its line
@@ -63,6 +65,7 @@ class Turns:
             except EOFError:
                 return None
         if self.terminal:
+            self._keys.listen()
             sys.stderr.write(mark)
             sys.stderr.flush()
         raw = sys.stdin.buffer.readline(console.MOST_BYTES + 1)
@@ -75,24 +78,31 @@ class Turns:
 
 
 class _Keys:
-    """Lines by readline, whose Ctrl-C is seen within LOOK_S.
+    """Ctrl-C at a terminal, and lines by readline, in which it is seen within LOOK_S.
+
+    One press ends the line or the turn that runs; a second one, in the midst of that, ends no more.
 
     CPython looks for signals only where one interrupts readline's wait for a key; one that comes
     just before would be slept through until a key is pressed. So a timer interrupts the wait. At
     the end of a wait CPython looks twice, the second time with the first one's KeyboardInterrupt
-    set, and a handler that then returns is a SystemError: whatever may run there raises, too.
+    set: a handler that then returns, or calls the class to raise it, is a SystemError. So whatever
+    may run there raises what was made before.
     """
 
     def __init__(self) -> None:
         self._typing = self._pressed = False
+        self._ended: Optional[float] = None  # when a press ended a turn or a line
+        self._end = KeyboardInterrupt()
         signal.signal(signal.SIGINT, self._press)
         signal.signal(signal.SIGALRM, self._look)
 
     def line(self, mark: str) -> str:
+        self._end = KeyboardInterrupt()
         self._pressed = False
-        self._typing = True
-        signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)  # it may come in that instant, too
+        self._ended = None
         try:
+            self._typing = True
+            signal.setitimer(signal.ITIMER_REAL, LOOK_S, LOOK_S)  # it may come in that instant, too
             line = input(mark)
         finally:
             self._typing = False
@@ -101,11 +111,21 @@ class _Keys:
             raise KeyboardInterrupt
         return line
 
+    def listen(self) -> None:
+        """The next press ends something."""
+        self._ended = None
+
     def _press(self, *_: Any) -> None:
-        if self._pressed or not self._typing:
-            raise KeyboardInterrupt
-        self._pressed = True
+        if not self._typing:
+            if self._ended is None or monotonic() - self._ended > DEAF_S:
+                self._ended = monotonic()
+                raise KeyboardInterrupt
+        elif self._pressed:
+            raise self._end
+        else:
+            self._ended = monotonic()
+            self._pressed = True
 
     def _look(self, *_: Any) -> None:
         if self._pressed and self._typing:
-            raise KeyboardInterrupt
+            raise self._end
