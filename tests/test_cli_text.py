@@ -119,6 +119,7 @@ def test_lone_surrogates_are_refused_by_number(model, text):
         lambda: model.beams(text),
         lambda: model.answers(text, n=2, temperature=1.0),
         lambda: model.stream("x", forced_tokens=text),
+        lambda: model.stream("x", stop=text),
     ):
         with pytest.raises(EdgeformerError, match="half of a surrogate pair"):
             ask()
@@ -168,7 +169,7 @@ def test_a_stop_string_that_is_the_whole_answer_leaves_nothing(model):
     assert (stopped.text, stopped.finish_reason) == ("", "stop_string")
 
 
-@pytest.mark.parametrize("more", ["x", "\ud800", "y" * 100000])
+@pytest.mark.parametrize("more", ["x", "\ufffd", "y" * 100000])
 def test_a_stop_string_that_never_comes_takes_nothing_away(model, more):
     answer = model.generate("the cat", max_new_tokens=9)
     steps = list(model.stream("the cat", max_new_tokens=9, stop=answer.text + more))

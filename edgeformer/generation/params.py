@@ -142,7 +142,7 @@ def _stops(value: Any) -> Tuple[str, ...]:
         if not isinstance(text, str) or not text:
             raise EdgeformerError(f"stop has {text!r}; each must be a string, not an empty one")
         if any("\ud800" <= character <= "\udfff" for character in text):
-            raise EdgeformerError(f"stop has {text!r}: half a surrogate pair, which no text has")
+            raise EdgeformerError(f"stop has {text!r}: half of a surrogate pair, which no text has")
     return tuple(stop)
 
 
