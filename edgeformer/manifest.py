@@ -11,6 +11,7 @@ from typing import Any, Dict, NamedTuple, Optional, Tuple
 from edgeformer import strictjson as js
 from edgeformer.contract import DTYPES, STEP, Graph, parse_graphs
 from edgeformer.errors import BundleError
+from edgeformer.generation.params import LEAST
 from edgeformer.manifest_embedding import Embedding, check_table, embedding
 from edgeformer.manifest_golden import Golden, golden
 from edgeformer.manifest_quality import Pin, Quality, pins, quality
@@ -255,9 +256,9 @@ def _sampling(value: Any, where: str) -> Sampling:
     return Sampling(
         js.number(entry["temperature"], where + ".temperature", 0, 100),
         js.integer(entry["top_k"], where + ".top_k", 0, MOST),
-        js.number(entry["top_p"], where + ".top_p", 1e-9, 1),
+        js.number(entry["top_p"], where + ".top_p", LEAST, 1),
         js.number(entry["min_p"], where + ".min_p", 0, 1),
-        js.number(entry["typical_p"], where + ".typical_p", 1e-9, 1),
+        js.number(entry["typical_p"], where + ".typical_p", LEAST, 1),
         js.number(entry["repetition_penalty"], where + ".repetition_penalty", 0.01, 100),
         js.integer(entry["no_repeat_ngram_size"], where + ".no_repeat_ngram_size", 0, MOST),
     )

@@ -181,12 +181,14 @@ class HuggingFaceSource(Source):
         """Of generation_config.json, by its own names. Without do_sample it is greedy, and what
         is about drawing says nothing, as in `transformers`."""
         found = self._optional(GENERATION)
-        drawn = found.get("do_sample") is True
+        drawn = found.get("do_sample") or False
         names = (*DRAWN, *ALWAYS) if drawn else ALWAYS
         values = {name: found[name] for name in names if found.get(name) is not None}
         if drawn:
             values.setdefault("temperature", 1.0)
         try:
+            if not isinstance(drawn, bool):
+                raise EdgeformerError(f"do_sample is {drawn!r}; it must be true or false")
             SamplingParams().changed(values)
         except EdgeformerError as error:
             raise EdgeformerError(

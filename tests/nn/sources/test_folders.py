@@ -328,6 +328,7 @@ def write(path, values):
             {"temperature": 0.6, "top_k": 20, "min_p": 0.1, "typical_p": 0.9},
         ),
         ({"no_repeat_ngram_size": 3, "max_length": 5, "new": {}}, {"no_repeat_ngram_size": 3}),
+        ({"do_sample": None, "top_p": 0.8}, {}),
     ],
 )
 def test_sampling_is_what_the_generation_config_asks_for(folder, given, wanted):
@@ -339,7 +340,11 @@ def test_sampling_is_what_the_generation_config_asks_for(folder, given, wanted):
 
 
 @pytest.mark.parametrize(
-    "given", [{"temperature": "0.6"}, {"top_k": -1}, {"top_p": 0}, {"repetition_penalty": True}]
+    "given",
+    [
+        *({"temperature": "0.6"}, {"top_k": -1}, {"top_p": 0}, {"repetition_penalty": True}),
+        *({"do_sample": 1}, {"do_sample": "true"}),
+    ],
 )
 def test_sampling_that_makes_no_sense_is_refused_with_its_file(folder, given):
     write(folder / "generation_config.json", {"do_sample": True, **given})
