@@ -2,8 +2,10 @@
 
 import dataclasses
 import json
+import os
 
 import numpy as np
+import onnx
 import pytest
 
 import edgeformer
@@ -22,9 +24,9 @@ LONGEST = STEP_SIZES[-1]
 QUICK = ("gqa", "mqa", "window", "alibi", "alibi-bfloat16", "like-gemma", "qk-norm-head")
 
 
-def exported(folder, name="gqa", exact=True):
-    """A bundle of blocks of 32: every width is a multiple of that."""
-    config = dataclasses.replace(CHOICES[name], d_model=32, d_ff=32)
+def exported(folder, name="gqa", exact=True, block=32):
+    """A bundle of such blocks: the width of the model is a multiple of that."""
+    config = dataclasses.replace(CHOICES[name], d_model=block, d_ff=block)
     export_decoder(
         random_decoder(config, 1, 0.35),
         folder,
@@ -32,6 +34,7 @@ def exported(folder, name="gqa", exact=True):
         target="cpu",
         precision="n8",
         exact_steps=exact,
+        block=block,
         capacity=ROWS,
         gate=Gate(allow=True),
     )
@@ -58,10 +61,16 @@ def some_ids(seed, count, vocabulary=96):
 
 
 @pytest.mark.parametrize(
-    "name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in CHOICES]
+    "name, block",
+    [(n, 32) if n in QUICK else pytest.param(n, 32, marks=pytest.mark.slow) for n in CHOICES]
+    + [("gqa", 64), ("all-biases", 64), ("tied", 64)],
 )
-def test_steps_of_any_size_give_the_bits_of_single_tokens_up_to_the_last_row(name, tmp_path):
-    path = exported(tmp_path / "b", name)
+def test_steps_of_any_size_give_the_bits_of_single_tokens_up_to_the_last_row(name, block, tmp_path):
+    """Blocks of 64 are smoothed, and a tied table is divided again where it is looked up."""
+    path = exported(tmp_path / "b", name, block=block)
+    nodes = onnx.load(os.path.join(path, "step.onnx"), load_external_data=False).graph.node
+    sizes = {a.i for node in nodes for a in node.attribute if a.name == "block_size"}
+    assert max(sizes) == block
     ids = some_ids(3, ROWS)
     for threads in (1, 2):
         with open_backend(Bundle.open(path), "ort", threads) as backend:
@@ -92,10 +101,12 @@ def test_the_spare_row_leaves_nothing_behind(bundle):
         assert np.array_equal(in_steps(backend, ids, 4, start=20), fresh[20:])
 
 
-def test_greedy_text_is_the_same_with_drafts_and_without(bundle):
+@pytest.mark.parametrize("block", [32, 64])
+def test_greedy_text_is_the_same_with_drafts_and_without(block, bundle, tmp_path):
     """Prompts that repeat themselves, so that drafts are made, right ones and wrong ones."""
+    path = bundle if block == 32 else exported(tmp_path / "b", block=block)
     accepted = wrong = 0
-    with edgeformer.load(bundle, threads=1) as model:
+    with edgeformer.load(path, threads=1) as model:
         for seed in range(50):
             part = some_ids(seed, 6)
             prompt = part * 3 + part[: seed % 6]
