@@ -46,13 +46,13 @@ def attacks():
 def main():
     results = []
     for _, template in attacks():
-        start = time.perf_counter()
+        start = time.process_time()  # other programs take none of it
         try:
             message = None
             ChatTemplate(template).render(HELLO)
         except EdgeformerError as error:
             message = str(error)
-        results.append({"message": message, "seconds": time.perf_counter() - start})
+        results.append({"message": message, "seconds": time.process_time() - start})
     peak = peak_bytes() / 2**20
     json.dump({"results": results, "peak_mb": peak}, sys.stdout)
 
