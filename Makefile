@@ -1,7 +1,7 @@
 # What a person types in this repository. `make help` lists it.
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help demo dist board real-model bench-quick test test-arm64 test-matrix test-rtx test-standin test-slow test-all lint clean host-env
+.PHONY: help demo dist board real-model bench-quick test test-arm64 test-matrix test-rtx test-standin test-images test-slow test-all lint clean host-env
 
 PROMPT ?= It is a truth universally acknowledged, that
 QUESTION ?= What is the capital of France?
@@ -92,6 +92,10 @@ test-rtx: host-env  ## run the tests of TensorRT's parser and builder, on Tensor
 
 ON_ARM64 := tests/generation tests/device/doctor tests/text/test_stream.py tests/test_model.py \
     tests/backends/test_ort.py tests/backends/test_ort_fused.py
+
+test-images: host-env  ## do the steps of docker/Dockerfile.* in folders; compiles pycuda three times
+	@echo '==> images: the steps of each Dockerfile, without Docker, on this machine' >&2
+	@EDGEFORMER_IMAGES=1 $(host_pytest) tests/test_images.py
 
 test-arm64: host-env  ## run bundles and the device half's tests on an emulated Cortex-A57 (100 MB)
 	@requirements/ensure-arm64.sh || { rc=$$?; [ $$rc = 75 ] && exit 0; exit $$rc; }; \
