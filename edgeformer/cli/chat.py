@@ -106,6 +106,14 @@ class Chat:
         """Turns until there are no more. At a terminal an error or Ctrl-C ends only its turn."""
         while True:
             try:
+                return self._run()
+            except KeyboardInterrupt:  # in the instant in which another one was dealt with
+                if not self._turns.terminal:
+                    return 130
+
+    def _run(self) -> int:
+        while True:
+            try:
                 text = self._turns.read()
                 if text is None or text.strip() in ("/exit", "/quit"):
                     if self._turns.terminal and text is None:
