@@ -90,12 +90,12 @@ test-rtx: host-env  ## run the tests of TensorRT's parser and builder, on Tensor
 	echo '==> rtx: TensorRT for RTX builds our graphs, on the CPU' >&2; \
 	EDGEFORMER_RTX=1 $(host_pytest) tests/rtx
 
-ON_ARM64 := tests/generation tests/device/doctor tests/text/test_stream.py tests/test_model.py \
-    tests/backends/test_ort.py tests/backends/test_ort_fused.py
-
 test-images: host-env  ## do the steps of docker/Dockerfile.* in folders; compiles pycuda three times
 	@echo '==> images: the steps of each Dockerfile, without Docker, on this machine' >&2
 	@EDGEFORMER_IMAGES=1 $(host_pytest) tests/test_images.py
+
+ON_ARM64 := tests/generation tests/device/doctor tests/text/test_stream.py tests/test_model.py \
+    tests/backends/test_ort.py tests/backends/test_ort_fused.py
 
 test-arm64: host-env  ## run bundles and the device half's tests on an emulated Cortex-A57 (100 MB)
 	@requirements/ensure-arm64.sh || { rc=$$?; [ $$rc = 75 ] && exit 0; exit $$rc; }; \

@@ -12,20 +12,13 @@ import time
 
 import pytest
 
-from tests import bundles
-from tests.generation.test_conversation import bundle_of
-from tests.test_chat_verb import library
+from tests.test_chat_verb import FOUR, endless, library
 from tests.test_cli import SLOW, environment
-
-FOUR = ("--max-new-tokens", "4")
 
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """Characters and 32 rows; no token ends an answer."""
-    made = bundle_of(tmp_path_factory.mktemp("chat"))
-    bundles.edited(made, lambda data: data.update(eos_token_ids=[]))
-    return made
+    return endless(tmp_path_factory.mktemp("chat"))
 
 
 class Terminal:

@@ -22,8 +22,12 @@ FOUR = ("--max-new-tokens", "4")
 
 @pytest.fixture(scope="module")
 def path(tmp_path_factory):
-    """Characters and 32 rows; no token ends an answer."""
-    made = bundle_of(tmp_path_factory.mktemp("chat"))
+    return endless(tmp_path_factory.mktemp("chat"))
+
+
+def endless(folder):
+    """A bundle of characters and 32 rows; no token ends an answer."""
+    made = bundle_of(folder)
     bundles.edited(made, lambda data: data.update(eos_token_ids=[]))
     return made
 

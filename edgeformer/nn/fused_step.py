@@ -130,9 +130,11 @@ class FusedAttention:
     def packed(self, attention: Attention, qkv: torch.Tensor) -> torch.Tensor:
         """Projections as they come, [1, T, (heads + 2 * kv_heads) * head_dim]."""
         c = self.step.config
+        heads = c.n_heads + 2 * c.n_kv_heads
         if c.head_dim % 8:
-            heads = c.n_heads + 2 * c.n_kv_heads
             qkv = self._heads(qkv.reshape(-1, heads, c.head_dim), heads)
+        else:
+            qkv = self._with_spare(qkv, heads)
         return self._node(attention.layer, float(attention.scale), qkv, None, None)
 
     def __call__(
@@ -144,11 +146,18 @@ class FusedAttention:
         return self._node(layer, 1.0, self._heads(q, c.n_heads), k, v)
 
     def _heads(self, x: torch.Tensor, heads: int) -> torch.Tensor:
-        """[T, heads, head_dim] -> [1, T, heads * whole], with zeros up to a multiple of 8."""
+        """[T, heads, head_dim] -> [1, T, heads * whole], with zeros up to a multiple of 8; T + 1
+        rows in a step that is to be exact."""
         width = self.step.config.head_dim
         whole = fused_head(width)
         x = x if whole == width else F.pad(x, (0, whole - width))
-        return x.reshape(1, -1, heads * whole)
+        return self._with_spare(x.reshape(1, -1, heads * whole), heads)
+
+    def _with_spare(self, x: torch.Tensor, heads: int) -> torch.Tensor:
+        """[1, T, heads * whole] -> [1, T + 1, ...], the last row of zeros, where it is wanted."""
+        if not self.step.spare:
+            return x
+        return torch.cat([x, torch.zeros(1, 1, heads * fused_head(self.step.config.head_dim))], 1)
 
     def _node(self, layer: int, scale: float, *qkv: torch.Tensor | None) -> torch.Tensor:
         c = self.step.config
@@ -164,16 +173,11 @@ class FusedAttention:
             "do_rotary_i": int(tables[0] is not None),
         }
         past = self.past[2 * layer : 2 * layer + 2]
-        # a number, not a product of sizes: the exporter traces that as well, and fails on n * 1
-        whole = fused_head(c.head_dim)
-        if self.step.spare:
-            k_heads = [c.n_kv_heads] * 2
-            counts = [c.n_heads + sum(k_heads)] if qkv[1] is None else [c.n_heads, *k_heads]
-            padded = (with_spare(x, n * whole) for x, n in zip(qkv, counts, strict=False))
-            qkv = (*padded, *qkv[len(counts) :])
         inputs = (*qkv, *past, self.last, self.total, *tables)
         if self.bias is not None:
             inputs = (*inputs, None, self.bias)  # positions, which the operator counts itself
+        # a number, not a product of sizes: the exporter traces that as well, and fails on n * 1
+        whole = fused_head(c.head_dim)
         y, *new = GroupQuery.apply(*inputs, c.n_heads * whole, attributes)
         self.present += new
         if whole != c.head_dim:
@@ -182,11 +186,6 @@ class FusedAttention:
         if layer == c.n_layers - 1:
             return self.chosen(y)
         return y[:, :-1] if self.step.spare else y
-
-
-def with_spare(x: torch.Tensor, width: int) -> torch.Tensor:
-    """[1, T, width] -> [1, T + 1, width], the last row of zeros."""
-    return torch.cat([x, torch.zeros(1, 1, width)], 1)
 
 
 class Biases(nn.Module):

@@ -4,7 +4,7 @@ import os
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional
 
 from edgeformer.errors import EdgeformerError
-from edgeformer.generation.drafting import Drafter
+from edgeformer.generation.drafting import Drafter, Either
 from edgeformer.generation.drafting.lookup import Lookup
 
 if TYPE_CHECKING:
@@ -75,16 +75,12 @@ class Drafts:
             )
         from edgeformer.generation.drafting import ngram_file
         from edgeformer.generation.drafting.ngrams import NgramDrafter
-        from edgeformer.generation.drafting.pace import Either, cost_of
 
         ngrams = ngram_file.load(path, self._model.bundle.manifest)
-        cost = cost_of(self._model.backend)
-        return lambda: Either([Lookup(), NgramDrafter(ngrams)], cost)
+        return lambda: Either([Lookup(), NgramDrafter(ngrams)])
 
     def _smaller(self, small: "Model") -> Callable[[], Drafter]:
-        from edgeformer.generation.drafting.pace import Either, cost_of
         from edgeformer.generation.drafting.smaller import SmallerModel, check_pair
 
         check_pair(self._model, small)
-        cost = cost_of(self._model.backend)
-        return lambda: Either([Lookup(), SmallerModel(self._model, small)], cost)
+        return lambda: Either([Lookup(), SmallerModel(self._model, small)])

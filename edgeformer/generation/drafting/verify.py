@@ -10,7 +10,7 @@ from edgeformer.backends.steps import most_likely
 from edgeformer.errors import EdgeformerError
 from edgeformer.generation.choosing import top_margin
 from edgeformer.generation.drafting import Drafter
-from edgeformer.generation.drafting.pace import best_length, cost_of
+from edgeformer.generation.drafting.pace import cost_of
 from edgeformer.generation.sampling import Sampler
 from edgeformer.manifest import EXACT
 
@@ -132,8 +132,7 @@ class DraftSteps(PlainSteps):
         """Run the last token, and with it a draft if one pays."""
         position = len(ids) - 1
         most = min(self._most - 1, self._last - position - 1)
-        chances = self._drafter.chances(most) if most > 0 else []
-        count = best_length(chances, self._cost, self._drafter.unit)
+        count = self._drafter.best(most, self._cost)[0] if most > 0 else 0
         if count == 0:
             return self._single(ids)
         draft = self._drafter.draft(count)

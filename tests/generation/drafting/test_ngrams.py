@@ -11,10 +11,10 @@ import edgeformer
 from edgeformer import EdgeformerError
 from edgeformer.__main__ import main
 from edgeformer.bundle import Bundle
-from edgeformer.generation.drafting import ngram_file
+from edgeformer.generation.drafting import Either, ngram_file
 from edgeformer.generation.drafting.lookup import Lookup
 from edgeformer.generation.drafting.ngrams import NgramDrafter, Ngrams, count_ngrams
-from edgeformer.generation.drafting.pace import OTHERS, Either
+from edgeformer.generation.drafting.pace import OTHERS
 from tests import bundles
 
 TEXT = [1, 2, 3, 4, 1, 2, 3, 5, 1, 2, 3, 4, 9, 2, 7]
@@ -83,13 +83,13 @@ def test_a_text_of_another_kind_lowers_the_chances():
 
 
 def test_of_two_drafters_the_more_hopeful_one_drafts():
-    both = Either([Lookup(), NgramDrafter(model_of(TEXT * 5))], OTHERS)
+    both = Either([Lookup(), NgramDrafter(model_of(TEXT * 5))])
     both.begin([9, 1, 2, 3])
-    both.chances(3)
+    both.best(3, OTHERS)
     assert both.draft(1) == [4]
-    both = Either([Lookup(), NgramDrafter(model_of([60, 61] * 5))], OTHERS)
+    both = Either([Lookup(), NgramDrafter(model_of([60, 61] * 5))])
     both.begin(list(range(20, 40)) * 2 + [20, 21])
-    both.chances(3)
+    both.best(3, OTHERS)
     assert both.draft(3) == [22, 23, 24]
 
 

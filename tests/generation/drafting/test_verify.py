@@ -6,9 +6,10 @@ import pytest
 
 import edgeformer
 from edgeformer import EdgeformerError, SamplingParams
-from edgeformer.generation.drafting import verify
+from edgeformer.generation.drafting import Drafter, verify
 from edgeformer.generation.drafting.lookup import Lookup
-from edgeformer.generation.drafting.pace import MEASURED, best_length
+from edgeformer.generation.drafting.pace import MEASURED, OTHERS
+from edgeformer.generation.golden import STEP_SIZES
 from edgeformer.generation.steps import shared
 from edgeformer.generation.stream import Stream
 from tests import bundles
@@ -208,6 +209,19 @@ def test_a_seed_draws_the_same_text_with_and_without_drafts():
 
 
 # What a draft is worth, and what it cost.
+
+
+def best_length(chances, cost, unit):
+    class Sure(Drafter):
+        def chances(self, most):
+            return chances[:most]
+
+    Sure.unit = unit
+    return Sure().best(15, cost)[0]
+
+
+def test_no_draft_is_longer_than_the_steps_whose_bits_are_compared():
+    assert max(cost.most for cost in (*MEASURED.values(), OTHERS)) <= STEP_SIZES[-1]
 
 
 def test_a_draft_is_as_long_as_it_pays():
